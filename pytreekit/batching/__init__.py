@@ -1,0 +1,1 @@
+"""The checked vmap: axes and their checks, the plan, the transformation."""

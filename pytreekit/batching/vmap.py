@@ -1,0 +1,142 @@
+"""The public `vmap`: its options, checked and copied when a function is wrapped."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+import jax
+
+from ..faults import Fault
+from ..show import values
+from ..show.errors import SpecError
+from ..specs.hints import with_hints
+from .vmapped import Vmapped
+from .written import Written, check_written
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def vmap(
+    fun: Callable[P, R],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: Any = None,
+    spmd_axis_name: Any = None,
+    *,
+    checks: bool = True,
+) -> Vmapped[P, R]: ...
+
+
+@overload
+def vmap(
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: Any = None,
+    spmd_axis_name: Any = None,
+    checks: bool = True,
+) -> Callable[[Callable[P, R]], Vmapped[P, R]]: ...
+
+
+def vmap(
+    fun: Any = ...,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: Any = None,
+    spmd_axis_name: Any = None,
+    *,
+    checks: bool = True,
+) -> Any:
+    """Map a function over a batch axis, as `jax.vmap` does, and tell every fault of a call at once.
+
+    What `jax.vmap` accepts gives the same values and the same jaxpr. What it refuses is refused
+    before `fun` is entered, or for `out_axes` as soon as it returns, by one `SpecError` that
+    names each argument, path, shape and axis, and says how to fix it.
+
+    Args:
+        fun: A function of one example. Left out, `vmap` is a decorator with options.
+        in_axes: The axis to map each argument over: an int for all, None to share, or a tuple
+            with an entry for each positional argument, itself an int, None or a pytree prefix of
+            that argument. Keywords are mapped over axis 0. It is copied: later changes to it have
+            no effect.
+        out_axes: Where the mapped axis goes in each output: an int, None for an output that does
+            not vary, or a pytree prefix of the output.
+        axis_name: A name of the axis for collectives in `fun` such as `jax.lax.psum`.
+        axis_size: The size of the axis, needed where no argument is mapped.
+        spmd_axis_name: The mesh axis to shard the mapped axis over, as in `jax.vmap`.
+        checks: Whether faults are explained; `False` is `jax.vmap` itself.
+
+    Returns:
+        The mapped function, with `.plan(*args)`, which tells what a call would do with each leaf
+        and traces nothing, and `.check(*args)`, which returns the faults of a call.
+
+    Raises:
+        SpecError: PTK001, PTK104 or PTK107, if an option is not what it must be. The mapped
+            function raises PTK101 to PTK109 and PTK201 to PTK204, when it is called.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> @ptk.vmap(in_axes=(None, 0))
+        ... def predict(params, x):
+        ...     return x @ params["w"] + params["b"]
+        >>> params = {"w": jnp.ones((8, 3)), "b": jnp.zeros(3)}
+        >>> predict(params, jnp.ones((32, 8))).shape
+        (32, 3)
+        >>> predict.plan(params, jnp.ones((32, 8))).axis_size
+        32
+        >>> [fault.code for fault in predict.check(params, jnp.ones(()))]
+        ['PTK101']
+
+    After `jax.vmap`, whose rules for `in_axes` and `out_axes` hold here exactly.
+    """
+    options = {
+        "in_axes": in_axes,
+        "out_axes": out_axes,
+        "axis_name": axis_name,
+        "axis_size": axis_size,
+        "spmd_axis_name": spmd_axis_name,
+        "checks": checks,
+    }
+    if fun is ...:
+        return functools.partial(vmap, **options)
+    if not callable(fun):
+        fact = f"fun must be callable, this is a {type(fun).__name__}"
+        raise SpecError([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="vmap") from None
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)  # as JAX has it, at the top only
+    written = Written(fun, in_axes, out_axes, axis_name, spmd_axis_name)
+    if checks:
+        _raise_written(written)
+        written = Written(fun, _copied(in_axes), _copied(out_axes), axis_name, spmd_axis_name)
+    return Vmapped(written, axis_size, checks=checks)
+
+
+def _raise_written(written: Written) -> None:
+    faults, repaired = with_hints(written, check_written)
+    names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
+    where = names.pop() if len(names) == 1 else ""
+    if faults:
+        raise SpecError(
+            faults,
+            doing=f"vmap({values.function(written.fun)})",
+            where=where,
+            when="on wrapping",
+            repaired=getattr(repaired, where, None) if where and repaired else None,
+        ) from None
+
+
+def _copied(spec: Any) -> Any:
+    """A copy of the containers of a spec: later changes to the original have no effect."""
+    axes, structure = jax.tree.flatten(spec, is_leaf=lambda node: node is None)
+    try:
+        return structure.unflatten(axes)
+    except Exception:  # noqa: BLE001  a user's constructor may refuse what its instance holds
+        return spec

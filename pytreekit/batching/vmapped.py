@@ -1,0 +1,192 @@
+"""A mapped function: it plans, checks and calls, and tells every fault where JAX refuses."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import jax
+
+from ..compat import is_batched_sparse
+from ..faults import Fault
+from ..show import values
+from ..show.errors import SpecError
+from ..specs.hints import with_hints
+from .call import Call
+from .check import check_call
+from .outputs import OutputCheck
+from .plan import VmapPlan, plan_call
+from .structures import StructureCache
+from .transform import Batched, Running
+from .written import Written
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Vmapped(Generic[P, R]):
+    """A function mapped over a batch axis, and checked: what `ptk.vmap` returns.
+
+    It is called as the function is, with batched arguments. Name, docstring and signature are the
+    function's; in a class body it becomes a method; it copies and pickles as the function does.
+    """
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+
+    def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
+        functools.update_wrapper(self, written.fun)
+        self._written = written
+        self._axis_size = axis_size
+        self._checks = checks
+        self._options = {
+            "out_axes": written.out_axes,
+            "axis_name": written.axis_name,
+            "axis_size": axis_size,
+            "spmd_axis_name": written.spmd_axis_name,
+        }
+        self._name = values.function(written.fun)
+        self._outputs = OutputCheck(written.out_axes)
+        self._known = StructureCache()
+        self._unchecked: Callable[..., Any] | None = None
+        if not checks:
+            self._unchecked = jax.vmap(written.fun, written.in_axes, **self._options)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the mapped function.
+
+        Raises:
+            SpecError: If the arguments do not fit in_axes, before the function is entered; or if
+                what it returns does not fit out_axes.
+        """
+        __tracebackhide__ = True
+        if self._unchecked is not None:
+            return self._unchecked(*args, **kwargs)
+        try:
+            leaves, structure = jax.tree_util.tree_flatten((args, kwargs))
+        except ValueError:
+            self._raise_faults(self._call(args, kwargs))  # a dict whose keys do not sort
+            raise
+        batched = self._known.get(structure) or self._batched(structure, args, kwargs)
+        running = Running(_leaves(args, kwargs) if batched.sparse else leaves)
+        try:
+            return batched(running)
+        except Exception as error:
+            if running.entered and not running.returned:
+                raise  # the function's own
+            refused = error
+        if running.returned:
+            self._raise_refusal(running, batched)
+        else:
+            self._raise_faults(self._call(args, kwargs))
+        raise refused
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> VmapPlan:
+        """What a call would do with each leaf. Traces nothing; takes `jax.ShapeDtypeStruct`s.
+
+        Raises:
+            SpecError: If the arguments do not fit in_axes.
+        """
+        __tracebackhide__ = True
+        call = self._call(args, kwargs)
+        self._raise_faults(call)
+        return plan_call(call)
+
+    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
+        """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
+        faults, _ = with_hints(self._call(args, kwargs), check_call)
+        return faults
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        written = self._written
+        return Call(
+            fun=written.fun,
+            in_axes=written.in_axes,
+            args=args,
+            kwargs=kwargs,
+            axis_size=self._axis_size,
+            spmd_axis_name=written.spmd_axis_name,
+            broadcasts=self._outputs.broadcasts,
+        )
+
+    def _batched(self, structure: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Batched:
+        """The function batched for a structure that is new."""
+        __tracebackhide__ = True
+        call = self._call(args, kwargs)
+        axes = call.axes()
+        if call.mismatched or not any(axis is not None for axis in axes):
+            self._raise_faults(call)  # also of a size that JAX would only refuse in the output
+        own = jax.tree.structure((args, kwargs), is_leaf=is_batched_sparse)
+        sparse = own.num_leaves != structure.num_leaves
+        batched = Batched(self._written.fun, own, axes, self._outputs, self._options, sparse=sparse)
+        self._known.put(structure, batched)
+        return batched
+
+    def _raise_faults(self, call: Call) -> None:
+        __tracebackhide__ = True
+        faults, repaired = with_hints(call, check_call)
+        if faults:
+            raise SpecError(
+                faults,
+                doing=f"vmap({self._name})",
+                where="in_axes",
+                when="before tracing",
+                repaired=repaired.repaired_axes(call) if repaired else None,
+            ) from None
+
+    def _raise_refusal(self, running: Running, batched: Batched) -> None:
+        __tracebackhide__ = True
+        refusal = running.refusal
+        if refusal is None and self._outputs.keeps_unmapped:
+            refusal = batched.refusal(running.leaves)
+        if refusal is not None:
+            raise SpecError(
+                refusal.faults,
+                doing=f"vmap({self._name})",
+                where="out_axes",
+                when=f"when {self._name} returned",
+                repaired=refusal.repaired,
+            ) from None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else VmappedMethod(self, instance)
+
+    def __reduce__(self) -> Any:
+        module = sys.modules.get(getattr(self, "__module__", ""))
+        name = getattr(self, "__qualname__", "")
+        if module is not None and getattr(module, name, None) is self:
+            return name  # a decorated function is found where it is defined, as functions are
+        again = functools.partial(Vmapped, checks=self._checks)
+        return again, (self._written, self._axis_size)
+
+    def __repr__(self) -> str:
+        return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
+
+
+class VmappedMethod(Generic[R]):
+    """A mapped method of one instance, which it passes as the first argument."""
+
+    def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
+        functools.update_wrapper(self, mapped.__wrapped__.__get__(instance))
+        self.__func__ = mapped
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Call the mapped method."""
+        __tracebackhide__ = True
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
+        """As `Vmapped.plan`, with the instance as the first argument."""
+        return self.__func__.plan(self.__self__, *args, **kwargs)
+
+    def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
+        """As `Vmapped.check`, with the instance as the first argument."""
+        return self.__func__.check(self.__self__, *args, **kwargs)
+
+
+def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    return jax.tree.leaves((args, dict(kwargs)), is_leaf=is_batched_sparse)

@@ -1,0 +1,158 @@
+"""PTK107: what is written as in_axes and out_axes, checked once, when the function is wrapped."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from ..faults import Fault
+from ..show import values
+from ..specs import arguments
+from ..specs.bind import check_sorts
+from ..specs.finding import Finding
+from ..specs.repair import change, written
+from ..trees import paths
+from ..trees.paths import KeyPath
+
+
+class Write(NamedTuple):
+    """Write `spec` at `path` of in_axes or out_axes."""
+
+    name: str
+    path: KeyPath
+    spec: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """The options of `vmap` as they are written, before any call."""
+
+    fun: Callable[..., Any]
+    in_axes: Any
+    out_axes: Any
+    axis_name: Any = None
+    spmd_axis_name: Any = None
+
+    def repaired(self, repairs: Sequence[Write]) -> Written:
+        """A copy with repairs written into it."""
+        new = self
+        for name, path, spec in repairs:
+            old = getattr(new, name)
+            new = dataclasses.replace(new, **{name: written(old, path, spec)})
+        return new
+
+    def change(self, new: Written, repairs: Sequence[Write]) -> str:
+        """What to write to get from here to `new`."""
+        names = dict.fromkeys(name for name, _, _ in repairs)
+        return "; ".join(change(name, getattr(self, name), getattr(new, name)) for name in names)
+
+
+def check_written(options: Written) -> list[Finding]:
+    """Every axis must be an int or None, and in_axes such a one or a tuple."""
+    found = _check_container(options) or _check_axes("in_axes", options)
+    names = ("axis_name", "spmd_axis_name")
+    return [
+        *found,
+        *_check_axes("out_axes", options),
+        *(_unhashable(name, getattr(options, name)) for name in names
+          if not isinstance(getattr(options, name), Hashable)),
+    ]  # fmt: skip
+
+
+def is_axis(value: Any) -> bool:
+    """Whether JAX takes `value` for an axis: exactly an int, or None."""
+    return value is None or type(value) is int
+
+
+def _check_container(options: Written) -> list[Finding]:
+    axes = options.in_axes
+    if type(axes) is tuple or is_axis(axes) or paths.is_leaf(axes):
+        return []
+    single = arguments.parameters(options.fun)
+    fault = Fault(
+        "PTK107",
+        argument=single[0].name if len(single) == 1 else "",
+        path="",
+        spec_path="in_axes",
+        found="",
+        wanted=values.spec(axes),
+        fact=f"in_axes is a {type(axes).__name__}, not a tuple with an entry for each argument",
+    )
+    entries = [tuple(axes)] if isinstance(axes, tuple) else []
+    return [Finding(fault, tuple(Write("in_axes", (), spec) for spec in [(axes,), *entries]))]
+
+
+def _check_axes(name: str, options: Written) -> list[Finding]:
+    spec = getattr(options, name)
+    unsortable = check_sorts(spec, Fault("PTK104", "", "", name, "", ""))
+    if unsortable:
+        return unsortable
+    leaves = paths.leaves_with_paths(spec, lambda node: node is None)
+    return [
+        Finding(_no_axis(name, path, value, options.fun), _meant(name, path, value))
+        for path, value in leaves
+        if not is_axis(value)
+    ]
+
+
+def _no_axis(name: str, path: KeyPath, value: Any, fun: Callable[..., Any]) -> Fault:
+    kind = type(value)
+    qualified = (
+        kind.__name__ if kind.__module__ == "builtins" else f"{_module(kind)}.{kind.__name__}"
+    )
+    argument = ""
+    if name == "in_axes" and path:
+        argument = arguments.parameter_name(fun, paths.plain(path[0]))
+    axis = _as_axis(value)
+    return Fault(
+        "PTK107",
+        argument=argument,
+        path=paths.text(path[1:]) if argument else "",
+        spec_path=name + paths.text(path),
+        found="",
+        wanted=values.spec(value),
+        fact=f"an axis must be an int or None, this is a {qualified}",
+        note=f"for axis {axis}" if type(axis) is int and kind is not bool else "",
+    )
+
+
+def _module(kind: type) -> str:
+    """`np.int64` and `jax.Array` are in modules that nobody writes."""
+    root = kind.__module__.partition(".")[0]
+    return {"numpy": "np", "jaxlib": "jax"}.get(root, root)
+
+
+def _as_axis(value: Any) -> Any:
+    """The axis that was meant, `...` where none can be told."""
+    if isinstance(value, bool | np.bool_):
+        return 0 if value else None
+    if value is Ellipsis:
+        return None
+    if isinstance(value, int | np.integer | enum.IntEnum):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    aval = values.typeof(value)
+    concrete = isinstance(value, jax.Array | np.ndarray) and not isinstance(value, Tracer)
+    if concrete and aval is not None and aval.shape == () and np.issubdtype(aval.dtype, np.integer):
+        return int(value)
+    return ...
+
+
+def _meant(name: str, path: KeyPath, value: Any) -> tuple[Write, ...]:
+    axis = _as_axis(value)
+    return () if axis is ... else (Write(name, path, axis),)
+
+
+def _unhashable(name: str, value: Any) -> Finding:
+    fault = Fault(
+        "PTK001", "", "", name, "", values.spec(value),
+        fact=f"{name} must be hashable, such as a str, this is a {type(value).__name__}",
+    )  # fmt: skip
+    return Finding(fault)

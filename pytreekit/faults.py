@@ -1,0 +1,85 @@
+"""What can be wrong with a spec tree: faults, and the catalogue of their codes. Data, no layout."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+CODES: dict[str, str] = {
+    "PTK001": "a wrong kind of argument",
+    "PTK101": "no such axis",
+    "PTK102": "mapped axes have different sizes",
+    "PTK103": "nothing is mapped and axis_size is missing",
+    "PTK104": "cannot be mapped",
+    "PTK107": "an axis must be an int or None",
+    "PTK108": "does not fit out_axes",
+    "PTK109": "mapped axes are sharded differently",
+    "PTK201": "keys differ",
+    "PTK202": "container types differ",
+    "PTK203": "numbers of entries differ",
+    "PTK204": "static fields differ",
+}
+"""Every code and its one-line title. Codes are stable: one is never given a second meaning."""
+
+
+class Place(NamedTuple):
+    """A leaf that a fault is measured against: where it is, what is there, what its spec says."""
+
+    place: str
+    found: str
+    note: str
+    entry: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong between a spec tree and the tree that it speaks of.
+
+    A fault is data, all of it text; `SpecError` lays faults out for people to read. Two faults are
+    equal when all their fields are.
+
+    Args:
+        code: The stable code, such as `"PTK101"`, or one of your own.
+        argument: The name of the argument (or other tree) that the fault is in, `""` for none.
+        path: Where in that argument, as `jax.tree_util.keystr` prints it: `"['layer1']['w']"`.
+        spec_path: The place in the spec that governs it: `"in_axes[0]['w']"`.
+        found: What is there: a dtype and shape, `"f32[32,8]"`, or a type.
+        wanted: What the spec says at that place: `"1"`.
+        hint: A repair that was tried and found to work, `""` where there is none.
+        fact: The fault in one line; by default the title of the code.
+        note: One more fact, such as the axes that there are.
+        beside: The places that this one disagrees with.
+
+    Example:
+        >>> import pytreekit as ptk
+        >>> fault = ptk.Fault("MY101", "params", "['w']", "scales['w']", "f32[3]", "-1.0",
+        ...                   fact="a scale must be positive")
+        >>> fault.place
+        "params['w']"
+    """
+
+    code: str
+    argument: str
+    path: str
+    spec_path: str
+    found: str
+    wanted: str
+    hint: str = ""
+    fact: str = ""
+    note: str = ""
+    beside: tuple[Place, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The argument and the path in it, `"params['w']"`."""
+        return self.argument + self.path
+
+    @property
+    def entry(self) -> str:
+        """The governing place in the spec and what it says, `"in_axes[0]['w'] = 1"`."""
+        return f"{self.spec_path} = {self.wanted}" if self.wanted else self.spec_path
+
+    @property
+    def title(self) -> str:
+        """The fault in one line."""
+        return self.fact or CODES.get(self.code, "")

@@ -1,0 +1,1 @@
+"""Faults, plans and tables as text: the only place that lays out text."""

@@ -1,0 +1,89 @@
+"""The error that tells faults, and the one place that raises it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from ..faults import Fault
+from .message import message
+
+
+class SpecError(ValueError):
+    """A spec tree does not fit the tree that it speaks of; every fault that was found is told.
+
+    Args:
+        faults: What is wrong: a sequence of `Fault`.
+        doing: What was being done, and to which function: `"vmap(predict)"`.
+        where: The spec that is at fault: `"in_axes"`.
+        when: When that was found: `"before tracing"`.
+        repaired: The spec to use, when the hints together repair everything.
+
+    Attributes:
+        faults: The faults as data, a tuple of `Fault`.
+        repaired: The spec to use instead, or None where the hints do not repair everything.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> try:
+        ...     ptk.vmap(lambda x: x, in_axes=1)(jnp.ones(3))
+        ... except ptk.SpecError as error:
+        ...     print(error.faults[0].code, error.repaired)
+        PTK101 (0,)
+    """
+
+    faults: tuple[Fault, ...]
+    repaired: Any
+
+    def __init__(
+        self,
+        faults: Iterable[Fault],
+        *,
+        doing: str = "",
+        where: str = "",
+        when: str = "",
+        repaired: Any = None,
+    ) -> None:
+        self.faults = tuple(faults)
+        self.repaired = repaired
+        self._told = {"doing": doing, "where": where, "when": when}
+        super().__init__(message(self.faults, **self._told))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"faults": self.faults, "repaired": self.repaired, **self._told}
+        try:
+            pickle.dumps(self.repaired)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            # A spec may hold a user's node that cannot be pickled; the faults must still travel.
+            state["repaired"] = None
+        return _rebuilt, (state,)
+
+
+def _rebuilt(state: dict[str, Any]) -> SpecError:
+    return SpecError(**state)
+
+
+SpecError.__module__ = "pytreekit"  # where users import it from, and what tracebacks should say
+
+
+def raise_faults(faults: Iterable[Fault], doing: str = "", **told: Any) -> None:
+    """Raise one `SpecError` that tells all `faults`; do nothing when there are none.
+
+    Args:
+        faults: What is wrong, such as the `.faults` of `ptk.bind`.
+        doing: What was being done, and to which function: `"my_transform(f)"`.
+        told: `where`, `when` and `repaired` of `SpecError`.
+
+    Raises:
+        SpecError: If there is at least one fault.
+
+    Example:
+        >>> import pytreekit as ptk
+        >>> ptk.raise_faults(ptk.bind({"w": 1}, {"w": 2.0}).faults, doing="my_transform(f)")
+    """
+    __tracebackhide__ = True
+    faults = tuple(faults)
+    if faults:
+        raise SpecError(faults, doing=doing, **told) from None

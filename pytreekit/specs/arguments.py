@@ -1,0 +1,33 @@
+"""What a function calls the arguments of a call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, none where it has no signature that can be read."""
+    try:
+        return list(inspect.signature(fun).parameters.values())
+    except Exception:  # noqa: BLE001  builtins have none, and a user's __signature__ may raise
+        return []
+
+
+def positional_names(fun: Callable[..., Any], count: int) -> list[str]:
+    """The names of `count` arguments passed by position: `x`, `xs[0]` for `*xs`, else `args[0]`."""
+    known = parameters(fun)
+    names = [parameter.name for parameter in known if parameter.kind in _POSITIONAL]
+    rest = [p.name for p in known if p.kind is inspect.Parameter.VAR_POSITIONAL]
+    if rest:
+        names += [f"{rest[0]}[{index}]" for index in range(count - len(names))]
+    return [*names[:count], *(f"args[{index}]" for index in range(len(names), count))]
+
+
+def parameter_name(fun: Callable[..., Any], index: int) -> str:
+    """The name of a positional parameter, `""` where there is no such parameter."""
+    names = [parameter.name for parameter in parameters(fun) if parameter.kind in _POSITIONAL]
+    return names[index] if index < len(names) else ""

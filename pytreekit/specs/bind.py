@@ -1,0 +1,190 @@
+"""Bind a spec tree to a tree: one value for each leaf, by exactly the prefix rules of JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..faults import Fault
+from ..trees import paths
+from ..trees.paths import IsLeaf, KeyPath
+from .finding import Finding
+from .mismatch import mismatches
+
+
+class Bound(NamedTuple):
+    """A leaf and the spec value that governs it.
+
+    Attributes:
+        path: The key path of the leaf in its tree.
+        spec_path: The key path of the value in the spec: a prefix of `path`.
+        leaf: The leaf.
+        value: The spec value.
+    """
+
+    path: KeyPath
+    spec_path: KeyPath
+    leaf: Any
+    value: Any
+
+
+class Entry(NamedTuple):
+    """A value of the spec, and the subtree that it speaks for. Both lie at `path`."""
+
+    path: KeyPath
+    value: Any
+    subtree: Any
+
+
+class Binding:
+    """A spec tree bound to a tree. Iterate for a `Bound` per leaf, in flattening order.
+
+    Attributes:
+        spec: The spec tree.
+        tree: The tree.
+        name: What messages call the tree.
+        spec_name: What messages call the spec.
+        entries: The values of the spec, each with the subtree that it governs.
+        findings: Where the two structures do not match, with repairs to try.
+    """
+
+    def __init__(
+        self, spec: Any, tree: Any, name: str, spec_name: str, is_leaf: IsLeaf = None
+    ) -> None:
+        self.spec = spec
+        self.tree = tree
+        self.name = name
+        self.spec_name = spec_name
+        self.is_leaf = is_leaf
+        self.entries: list[Entry] = []
+        self.findings = [
+            *check_sorts(spec, Fault("PTK104", "", "", spec_name, "", "")),
+            *check_sorts(tree, Fault("PTK104", name, "", "", "dict", "")),
+        ]
+        if not self.findings:
+            self.entries, self.findings = _walk(spec, tree, name, spec_name, is_leaf)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Where the two structures do not match."""
+        return tuple(finding.fault for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Bound]:
+        for path, value, subtree in self.entries:
+            for below, leaf in paths.leaves_with_paths(subtree, self.is_leaf):
+                yield Bound(path + below, path, leaf, value)
+
+    def values(self) -> list[Any]:
+        """The spec value of each leaf, in flattening order, without making any path."""
+        values: list[Any] = []
+        for _, value, subtree in self.entries:
+            values.extend([value] * paths.count_leaves(subtree, self.is_leaf))
+        return values
+
+    def fault(self, code: str, bound: Bound, found: str, wanted: str, **more: Any) -> Fault:
+        """A fault of one leaf, at its place."""
+        place = self.name, paths.text(bound.path), self.spec_name + paths.text(bound.spec_path)
+        return Fault(code, *place, found, wanted, **more)
+
+
+def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -> Binding:
+    """Bind a spec tree to a tree, as JAX matches a prefix: one spec value for each leaf.
+
+    The engine behind every check of pytreekit, for authors of other transformations. `None` and
+    whatever JAX takes for a leaf is a spec value and governs all that lies below its place.
+    Below that, containers must agree in type, keys and static data. A mismatch does not stop
+    the walk: it goes on with what both sides share, so that `.faults` has every mismatch.
+
+    Args:
+        spec: A pytree prefix of `tree`, of values of any kind (axes, PartitionSpecs, bools, ...).
+        tree: Any pytree; its leaves are only looked at to tell what they are.
+        name: What messages call the tree: the parameter's name.
+        spec_name: What messages call the spec: `"in_axes[0]"`.
+
+    Returns:
+        An iterable of `(path, spec_path, leaf, value)`, one for each leaf that has a value, in
+        flattening order, with the mismatches in `.faults`.
+
+    Raises:
+        SpecError: PTK001, if `name` or `spec_name` is no string.
+
+    Example:
+        >>> import pytreekit as ptk
+        >>> bound = ptk.bind({"w": None, "b": 0}, {"w": [1.0, 2.0], "b": 3.0}, name="params")
+        >>> [(value, leaf) for _, _, leaf, value in bound]
+        [(0, 3.0), (None, 1.0), (None, 2.0)]
+        >>> ptk.bind({"w": 0}, {"w": 1.0, "b": 2.0}, name="params").faults[0].path
+        "['b']"
+
+    The rules are those of `jax.tree.broadcast` and of the `in_axes` of `jax.vmap`.
+    """
+    from ..show.errors import raise_faults
+
+    wrong = [
+        Fault("PTK001", option, "", "", type(value).__name__, "", fact="must be a str")
+        for option, value in (("name", name), ("spec_name", spec_name))
+        if not isinstance(value, str)
+    ]
+    raise_faults(wrong, doing="bind")
+    return Binding(spec, tree, name, spec_name)
+
+
+def _walk(
+    spec: Any, tree: Any, name: str, spec_name: str, also: IsLeaf
+) -> tuple[list[Entry], list[Finding]]:
+    """Go down both trees side by side, without recursion: specs may be as deep as trees are."""
+    entries: list[Entry] = []
+    findings: list[Finding] = []
+    pending: list[tuple[KeyPath, Any, Any]] = [((), spec, tree)]
+    while pending:
+        path, spec, tree = pending.pop()
+        if spec is None or paths.is_leaf(spec):
+            entries.append(Entry(path, spec, tree))
+            continue
+        spec_children, spec_structure = paths.children(spec)
+        leaf = paths.is_leaf(tree, also)
+        children, structure = ([], None) if leaf else paths.children(tree)
+        if same(spec_structure, structure):
+            below = zip(spec_children, children, strict=True)
+            shared = [((*path, key), child, node) for (key, child), (_, node) in below]
+        else:
+            here = paths.text(path)
+            place = functools.partial(Fault, argument=name, path=here, spec_path=spec_name + here)
+            findings += mismatches(place, path, spec, tree, leaf=leaf)
+            shared = _shared(path, spec_children, children)
+        pending.extend(reversed(shared))
+    return entries, findings
+
+
+def _shared(
+    path: KeyPath, spec_children: list[tuple[Any, Any]], children: list[tuple[Any, Any]]
+) -> list[tuple[KeyPath, Any, Any]]:
+    """The children that two unlike nodes have in common, by key."""
+    there = {paths.text((key,)): child for key, child in children}
+    keyed = [(key, paths.text((key,)), child) for key, child in spec_children]
+    return [((*path, key), child, there[name]) for key, name, child in keyed if name in there]
+
+
+def check_sorts(tree: Any, fault: Fault) -> list[Finding]:
+    """The fault of a dict whose keys do not sort: to JAX it is no tree at all."""
+    try:
+        paths.count_leaves(tree)
+    except ValueError:
+        path = paths.unsortable(tree)
+        if path is None:
+            raise
+        place = {"path": paths.text(path)} if fault.argument else {}
+        where = fault.spec_path + paths.text(path) if fault.spec_path else ""
+        fact = "has keys that do not sort, so JAX cannot flatten it"
+        return [Finding(dataclasses.replace(fault, spec_path=where, fact=fact, **place))]
+    return []
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two structures are equal. Static data that cannot be compared is not, as in JAX."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001  an array in static data raises, as may any user's __eq__
+        return False

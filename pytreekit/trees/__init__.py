@@ -1,0 +1,1 @@
+"""A tree alone: key paths, and one level of a node."""

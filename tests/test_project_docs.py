@@ -1,0 +1,75 @@
+"""The documentation builds, offline and strictly, and what it links to is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .docs_site import ROOT, build, faults
+
+pytest.importorskip("mkdocs", reason="the pages are built where the dev or docs extra is installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    run = build(folder)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return folder
+
+
+def test_every_link_and_load_stays_on_the_site(site: Path) -> None:
+    assert faults(site) == []
+
+
+def test_the_guide_is_in_english_at_the_root(site: Path) -> None:
+    assert '<html lang="en"' in (site / "guide" / "checked-vmap" / "index.html").read_text()
+
+
+def test_examples_in_the_reference_are_shown_as_code(site: Path) -> None:
+    """Under `Example:`, `>>>` is read as three nested quotations; under `Examples:`, as code."""
+    pages = list((site / "reference").rglob("*.html"))
+    assert pages
+    assert [page for page in pages if "<blockquote>" in page.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize(
+    ("html", "told"),
+    [
+        ('<script src="https://cdn.example.org/a.js"></script>', "another host"),
+        ('<link rel="stylesheet preload" href="//fonts.example.org/a.css">', "another host"),
+        ('<img src="gone.png">', "which is not there"),
+        ('<a href="../nowhere/">x</a>', "which is not there"),
+        ('<a href="#nowhere">x</a>', "no such anchor"),
+        ('<a href="../#nowhere">x</a>', "no such anchor"),
+        ('<pre class="mermaid">graph</pre>', "another host"),
+    ],
+)
+def test_a_planted_fault_on_a_page_is_noticed(tmp_path: Path, html: str, told: str) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "index.html").write_text("<html><body><h1 id='top'>x</h1></body></html>")
+    page = tmp_path / "deep" / "index.html"
+    page.write_text('<a href="../#top">x</a><a href="https://example.org/#any">x</a>')
+    assert faults(tmp_path) == []
+    page.write_text(html)
+    (found,) = faults(tmp_path)
+    assert told in found
+
+
+def test_a_sheet_that_loads_from_another_host_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<p>x</p>")
+    (tmp_path / "a.css").write_text("@import '//example.org/a.css'; p {background: url(b.png)}")
+    assert faults(tmp_path) == ["a.css: loads //example.org/a.css"]
+
+
+def test_a_reference_to_a_name_that_is_gone_fails_the_build(tmp_path: Path) -> None:
+    for name in ("docs", "pytreekit"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    page = tmp_path / "docs" / "en" / "reference" / "engine.md"
+    page.write_text(page.read_text() + "\n::: pytreekit.gone\n")
+    run = build(tmp_path / "site", tmp_path)
+    assert run.returncode != 0
+    assert "pytreekit.gone" in run.stdout + run.stderr
