@@ -33,7 +33,6 @@ def one_run() -> list[float]:
 
 def main() -> None:
     chosen = options(__doc__)
-    one_run()  # the first reads the files from the disk
     runs = [one_run() for _ in range(QUICK_RUNS if chosen.quick else RUNS)]
     rows = [
         [step, f"{min(times) * 1e3:,.1f}", ""]

@@ -47,7 +47,7 @@ class Output:
     @functools.cached_property
     def binding(self) -> Binding:
         """The out_axes bound to the output."""
-        return Binding(self.out_axes, self.tree, "out", "out_axes", is_batched_sparse)
+        return Binding(self.out_axes, self.tree, "out", "out_axes", is_batched_sparse, fill=0)
 
     def repaired(self, repairs: Sequence[Replace | Revalue]) -> Output:
         """A copy with repairs written into out_axes."""
@@ -136,7 +136,7 @@ class OutputCheck:
         self._axes.put(structure, axes)
         return axes
 
-    def refusal(self, tree: Any, varies: tuple[bool, ...] = ()) -> Refusal | None:
+    def refusal(self, tree: Any, varies: tuple[bool, ...]) -> Refusal | None:
         """What is wrong with an output, None for nothing."""
         faults, repaired = with_hints(Output(self.out_axes, tree, varies), check_output)
         return Refusal(faults, repaired and repaired.out_axes) if faults else None

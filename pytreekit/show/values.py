@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+_ADDRESS = re.compile(r"<(?:[\w.<>]*\.)?(\w+) object at 0x\w+>")
 _SHORT_DTYPE = (("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
 
 
@@ -72,7 +73,7 @@ def tree(node: Any, size: int | None = None) -> str:
 def spec(value: Any, width: int = 52) -> str:
     """A spec on one line, cut at `width` characters."""
     try:
-        line = re.sub(r"\s+", " ", repr(value))
+        line = re.sub(r"\s+", " ", _ADDRESS.sub(r"<\1>", repr(value)))
     except Exception:  # noqa: BLE001  a user's __repr__ must not hide the fault it appears in
         line = type(value).__name__
     return line if len(line) <= width else line[: width - 4] + " ..."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from ..faults import Fault
 from ..trees import paths
 from ..trees.paths import IsLeaf, KeyPath
 from .finding import Finding
+from .meeting import Meeting
 from .mismatch import mismatches
 
 
@@ -48,10 +48,20 @@ class Binding:
         spec_name: What messages call the spec.
         entries: The values of the spec, each with the subtree that it governs.
         findings: Where the two structures do not match, with repairs to try.
+
+    Args:
+        is_leaf: What counts as a leaf of the tree besides what JAX takes for one.
+        fill: The value to propose for a place of the tree that the spec has none for.
     """
 
     def __init__(
-        self, spec: Any, tree: Any, name: str, spec_name: str, is_leaf: IsLeaf = None
+        self,
+        spec: Any,
+        tree: Any,
+        name: str,
+        spec_name: str,
+        is_leaf: IsLeaf = None,
+        fill: Any = None,
     ) -> None:
         self.spec = spec
         self.tree = tree
@@ -64,7 +74,7 @@ class Binding:
             *check_sorts(tree, Fault("PTK104", name, "", "", "dict", "")),
         ]
         if not self.findings:
-            self.entries, self.findings = _walk(spec, tree, name, spec_name, is_leaf)
+            self._walk(fill)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -87,6 +97,26 @@ class Binding:
         """A fault of one leaf, at its place."""
         place = self.name, paths.text(bound.path), self.spec_name + paths.text(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
+
+    def _walk(self, fill: Any) -> None:
+        """Go down both trees side by side, without recursion: specs may be as deep as trees are."""
+        pending: list[tuple[KeyPath, Any, Any]] = [((), self.spec, self.tree)]
+        while pending:
+            path, spec, tree = pending.pop()
+            if spec is None or paths.is_leaf(spec):
+                self.entries.append(Entry(path, spec, tree))
+                continue
+            spec_children, spec_structure = paths.children(spec)
+            leaf = paths.is_leaf(tree, self.is_leaf)
+            children, structure = ([], None) if leaf else paths.children(tree)
+            if paths.same(spec_structure, structure):
+                below = zip(spec_children, children, strict=True)
+                shared = [((*path, key), child, node) for (key, child), (_, node) in below]
+            else:
+                met = Meeting(self.name, self.spec_name, path, spec, tree, leaf, fill)
+                self.findings += mismatches(met)
+                shared = _shared(path, spec_children, children)
+            pending.extend(reversed(shared))
 
 
 def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -> Binding:
@@ -131,33 +161,6 @@ def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -
     return Binding(spec, tree, name, spec_name)
 
 
-def _walk(
-    spec: Any, tree: Any, name: str, spec_name: str, also: IsLeaf
-) -> tuple[list[Entry], list[Finding]]:
-    """Go down both trees side by side, without recursion: specs may be as deep as trees are."""
-    entries: list[Entry] = []
-    findings: list[Finding] = []
-    pending: list[tuple[KeyPath, Any, Any]] = [((), spec, tree)]
-    while pending:
-        path, spec, tree = pending.pop()
-        if spec is None or paths.is_leaf(spec):
-            entries.append(Entry(path, spec, tree))
-            continue
-        spec_children, spec_structure = paths.children(spec)
-        leaf = paths.is_leaf(tree, also)
-        children, structure = ([], None) if leaf else paths.children(tree)
-        if same(spec_structure, structure):
-            below = zip(spec_children, children, strict=True)
-            shared = [((*path, key), child, node) for (key, child), (_, node) in below]
-        else:
-            here = paths.text(path)
-            place = functools.partial(Fault, argument=name, path=here, spec_path=spec_name + here)
-            findings += mismatches(place, path, spec, tree, leaf=leaf)
-            shared = _shared(path, spec_children, children)
-        pending.extend(reversed(shared))
-    return entries, findings
-
-
 def _shared(
     path: KeyPath, spec_children: list[tuple[Any, Any]], children: list[tuple[Any, Any]]
 ) -> list[tuple[KeyPath, Any, Any]]:
@@ -180,11 +183,3 @@ def check_sorts(tree: Any, fault: Fault) -> list[Finding]:
         fact = "has keys that do not sort, so JAX cannot flatten it"
         return [Finding(dataclasses.replace(fault, spec_path=where, fact=fact, **place))]
     return []
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two structures are equal. Static data that cannot be compared is not, as in JAX."""
-    try:
-        return bool(one == other)
-    except Exception:  # noqa: BLE001  an array in static data raises, as may any user's __eq__
-        return False

@@ -12,7 +12,7 @@ import jax
 from ..show import values as shown
 from ..trees import paths
 from ..trees.paths import KeyPath
-from .bind import Binding, same
+from .bind import Binding
 from .finding import Replace, Revalue
 
 _DEEPEST_PREFIX = 32
@@ -53,14 +53,14 @@ def _revalued(
 ) -> Any:
     leaves = paths.leaves_with_paths(subtree, also)
     new = [wanted.get(path + below, value) for below, _ in leaves]
-    if all(one == value for one in new):
+    if all(paths.same(one, value) for one in new):
         return spec
     return written(spec, path, _prefix(subtree, new, also))
 
 
 def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
     """The shortest prefix of `tree` that gives its leaves these values."""
-    if all(value == values[0] for value in values):
+    if all(paths.same(value, values[0]) for value in values):
         return values[0]
     if depth == _DEEPEST_PREFIX:
         return jax.tree.structure(tree, is_leaf=also).unflatten(values)
@@ -101,7 +101,7 @@ def _differing_children(old: Any, new: Any) -> list[tuple[Any, Any, Any]]:
     if any(node is None or paths.is_leaf(node) for node in (old, new)):
         return []
     (old_children, structure), (new_children, new_structure) = map(paths.children, (old, new))
-    if not same(structure, new_structure):
+    if not paths.same(structure, new_structure):
         return []
     pairs = zip(old_children, new_children, strict=True)
     return [(key, one, other) for (key, one), (_, other) in pairs if not equal(one, other)]
@@ -111,4 +111,4 @@ def equal(one: Any, other: Any) -> bool:
     """Whether two specs are the same: structure and values."""
     flat = functools.partial(jax.tree.flatten, is_leaf=lambda node: node is None)
     (values, structure), (others, other_structure) = flat(one), flat(other)
-    return same(structure, other_structure) and same(values, others)
+    return paths.same(structure, other_structure) and paths.same(values, others)

@@ -78,3 +78,11 @@ def unsortable(tree: Any) -> KeyPath | None:
             raise
         pending.extend(((*path, key), child) for key, child in reversed(below))
     return None
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two structures or values are equal. What cannot be compared is not, as in JAX."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001  an array has no truth value, and users write __eq__
+        return False

@@ -1,0 +1,74 @@
+"""The benchmarks run, and hold figures to their goals. What the figures are is not tested here."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+timing = load("timing")
+
+
+def table_of(name: str) -> list[list[str]]:
+    """Run a benchmark as quickly as it goes; return the table that it prints."""
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick"]
+    run = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    rows = [line for line in run.stdout.splitlines() if line.startswith("|")]
+    assert len({len(row) for row in rows}) == 1
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_overhead_of_vmap_is_measured() -> None:
+    pytest.importorskip("equinox", reason="it is one of the three that are compared")
+    head, _, *rows = table_of("vmap_overhead")
+    assert head[1:] == ["jax.vmap us", "ptk.vmap us", "ratio", "goal", "equinox us", "ratio"]
+    goals = {row[0]: row[4] for row in rows if row[4]}
+    assert goals["20 mapped leaves"] == "1.05x"
+    assert [goals[f"{n} shared leaves, 1 mapped"] for n in ("20", "200", "2,000")] == [
+        "0.75x",
+        "0.30x",
+        "0.12x",
+    ]
+    assert all(re.fullmatch(r"[\d,]+\.\d", row[column]) for row in rows for column in (1, 2, 5))
+
+
+def test_the_time_to_import_is_measured() -> None:
+    head, _, *rows = table_of("import_time")
+    assert head == ["", "ms", "goal"]
+    assert [row[0] for row in rows][:2] == ["import jax", "import pytreekit as ptk"]
+    assert rows[-1][2] == "60"
+
+
+def test_the_least_time_of_each_function_is_found() -> None:
+    fast, slow = timing.best_times([lambda: None, lambda: sum(range(10_000))], rounds=3)
+    assert 0 < fast < slow
+
+
+@pytest.mark.parametrize(
+    ("missed", "check", "code"), [([], True, 0), (["a goal"], False, 0), (["a goal"], True, 1)]
+)
+def test_only_a_check_fails_over_a_goal(
+    missed: list[str], check: bool, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        timing.finish(missed, check=check)
+    assert stopped.value.code == code
+    assert ("Missed: a goal" in capsys.readouterr().out) == bool(missed)
