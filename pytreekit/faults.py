@@ -50,7 +50,7 @@ class Fault:
         note: One more fact, such as the axes that there are.
         beside: The places that this one disagrees with.
 
-    Example:
+    Examples:
         >>> import pytreekit as ptk
         >>> fault = ptk.Fault("MY101", "params", "['w']", "scales['w']", "f32[3]", "-1.0",
         ...                   fact="a scale must be positive")

@@ -73,3 +73,24 @@ def test_the_package_says_that_it_is_typed() -> None:
 def test_plain_pip_can_install_every_extra() -> None:
     assert set(PROJECT["optional-dependencies"]) == {"tour", "dev", "docs", "html"}
     assert "dependency-groups" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("body", "failed"), [("false; true", 1), ("true; true", 0)])
+def test_a_failed_command_fails_its_stage_of_the_ci_run(body: str, failed: int) -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    stage = script[script.index("stage() {") : script.index("\n}\n", script.index("stage() {")) + 3]
+    start = f"set -euo pipefail; summary=() failed=0\n{stage}\nbody() {{ {body}; }}\n"
+    run = subprocess.run(
+        ["bash", "-c", start + "stage name body\nexit $failed"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == failed, run.stdout + run.stderr
+
+
+def test_no_stage_of_the_ci_run_is_excused() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    calls = re.findall(r"^stage .*$", script, re.MULTILINE)
+    assert len(calls) > 5
+    assert [call for call in calls if "||" in call or "&&" in call] == []

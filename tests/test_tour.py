@@ -22,6 +22,7 @@ COMMAND = [sys.executable, "-m", "pytreekit", "tour"]
 LONGEST_SECONDS = 60
 LEAST_ACCURACY = 95.0
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
+ODD_TEXT = "in_axes[0]['b'] [red]:smile:" + " long" * 20
 ABOUT_COLOUR = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
@@ -131,7 +132,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, **variables: str
         monkeypatch.setenv(name, value)
     screen = Screen(Console(file=stream, width=40))
     screen.heading("First")
-    screen.quote("in_axes[0]['b'] [red]:smile: " + "long " * 20)
+    screen.quote(f"{ODD_TEXT}  ")
     with screen.progress("step", 2) as advance:
         advance("one")
         advance("two")
@@ -162,9 +163,11 @@ def test_no_color_outdoes_forced_colour(monkeypatch: pytest.MonkeyPatch) -> None
     assert not COLOUR.search(told)
 
 
-def test_a_screen_changes_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_screen_changes_nothing_but_space_at_the_end_of_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told = shown(monkeypatch, Terminal(), NO_COLOR="1")
-    assert "    in_axes[0]['b'] [red]:smile: " + "long " * 20 in told
+    assert f"    {ODD_TEXT}\n" in told
 
 
 def test_the_pattern_of_colour_knows_colour() -> None:

@@ -1,6 +1,6 @@
 """ptk.vmap against jax.vmap on random calls: the same verdict, the same jaxpr, the same values.
 
-PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (4,000 unless set).
+PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (2,500 unless set).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .strategies import NUMERIC, Call, Style, calls
 from .vmap_nodes import is_array
 from .vmap_outcome import Log, Outcome, function, split, trace, trace_in_turn
 
-EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "4000"))
+EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "2500"))
 
 
 def search(style: Style, share: float, check: Callable[[Call, bool], str]) -> dict[str, float]:

@@ -96,6 +96,24 @@ jax.tree_util.register_pytree_node(
 )
 
 
+@jax.tree_util.register_pytree_node_class
+class NeedsArray:
+    """A node that can be built from an array alone."""
+
+    def __init__(self, value: Any) -> None:
+        assert hasattr(value, "shape"), f"NeedsArray wants an array, got {type(value).__name__}"
+        self.value = value
+
+    def tree_flatten(self) -> tuple[tuple[Any], None]:
+        """One child, and nothing static."""
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, children: tuple[Any]) -> NeedsArray:
+        """Builds the node as anyone would."""
+        return cls(*children)
+
+
 @dataclasses.dataclass(frozen=True)
 class Leaf:
     """One value: an argument's leaf, an axis, or the recipe of an output."""

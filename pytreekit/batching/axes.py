@@ -16,7 +16,7 @@ from ..specs.finding import Finding, Revalue
 from ..trees import paths
 from . import remedies
 from .call import Advice, Call, InArgument
-from .leaves import Leaf, agreed_size, leaves
+from .leaves import Leaf, agreed_size, is_size, leaves
 from .shardings import check_shardings
 from .underway import outside
 
@@ -38,6 +38,9 @@ def check_axes(call: Call) -> list[Finding]:
     odd = [] if unsized else [leaf for leaf in good if leaf.size != size]
     beside = _holders(call, size, good) if odd else ()
 
+    sizes = {leaf.size for leaf in good}
+    resized = remedies.other_size(*sizes) if call.axis_size is not None and len(sizes) == 1 else []
+
     @functools.cache
     def stacked(position: int) -> list[Advice]:
         binding = call.bindings[position]
@@ -45,7 +48,7 @@ def check_axes(call: Call) -> list[Finding]:
 
     return [
         *(_no_axis(call, leaf, size, stacked) for leaf in bad),
-        *(_other_size(call, leaf, size, beside) for leaf in odd),
+        *(_other_size(call, leaf, size, beside, resized) for leaf in odd),
         *_aliased(good),
         *unsized,
         *([] if bad else check_shardings(call, everything)),
@@ -99,11 +102,13 @@ def _other_axis(leaf: Leaf, size: Any) -> list[InArgument]:
     return [InArgument(leaf.position, Revalue(leaf.bound.path, axis)) for axis in axes[:1]]
 
 
-def _other_size(call: Call, leaf: Leaf, size: Any, beside: tuple[Place, ...]) -> Finding:
+def _other_size(
+    call: Call, leaf: Leaf, size: Any, beside: tuple[Place, ...], resized: list[Advice]
+) -> Finding:
     fault = leaf.fault("PTK102", note=leaf.size_note, beside=beside)
     if not call.is_positional(leaf.position):
-        return Finding(fault)
-    return Finding(fault, (*remedies.split_key(leaf, size), *_other_axis(leaf, size)))
+        return Finding(fault, tuple(resized))
+    return Finding(fault, (*remedies.split_key(leaf, size), *_other_axis(leaf, size), *resized))
 
 
 def _holders(call: Call, size: Any, good: Sequence[Leaf]) -> tuple[Place, ...]:
@@ -140,16 +145,7 @@ def _check_axis_size(call: Call, *, mapped: bool) -> list[Finding]:
         fact="axis_size is no int of 0 or more",
         note="" if mapped else "and nothing is mapped",
     )  # fmt: skip
-    return [Finding(fault, tuple(remedies.whole_size(size)))]
-
-
-def is_size(size: Any) -> bool:
-    """Whether an axis can have this size: an int, or a symbolic dimension."""
-    if isinstance(size, int | np.integer):
-        return bool(size >= 0)
-    from jax import export
-
-    return export.is_symbolic_dim(size)
+    return [Finding(fault, tuple(remedies.other_size(size)))]
 
 
 def _nothing_mapped(call: Call) -> Finding:

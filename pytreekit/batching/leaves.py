@@ -6,6 +6,8 @@ import collections
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..compat import is_batched_sparse
 from ..faults import Fault, Place
 from ..show import values
@@ -78,6 +80,15 @@ def agreed_size(call: Call, good: Iterable[Leaf]) -> Any:
         return call.axis_size
     counted = collections.Counter(leaf.size for leaf in good)
     return counted.most_common(1)[0][0] if counted else None
+
+
+def is_size(size: Any) -> bool:
+    """Whether an axis can have this size: an int, or a symbolic dimension."""
+    if isinstance(size, int | np.integer):
+        return bool(size >= 0)
+    from jax import export
+
+    return export.is_symbolic_dim(size)
 
 
 def _shape(leaf: Any) -> tuple[Any, ...] | None:

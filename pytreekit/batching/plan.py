@@ -42,7 +42,7 @@ class VmapPlan:
         axis_size: The size of the mapped axis.
         leaves: A `PlannedLeaf` for each leaf, in argument order, then flattening order.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp
         >>> import pytreekit as ptk
         >>> predict = ptk.vmap(lambda w, x: x @ w, in_axes=(None, 0))

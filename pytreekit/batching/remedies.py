@@ -15,7 +15,7 @@ from ..specs.repair import written
 from ..trees import paths
 from ..trees.paths import KeyPath
 from .call import Advice, Call
-from .leaves import Leaf
+from .leaves import Leaf, is_size
 
 
 def without_keyword(call: Call, name: str) -> Advice:
@@ -32,7 +32,7 @@ def without_keyword(call: Call, name: str) -> Advice:
 def split_key(leaf: Leaf, size: Any) -> list[Advice]:
     """Split a PRNG key, typed or raw, into one for each example, where it is known how many."""
     aval = values.typeof(leaf.bound.leaf)
-    if size is None or aval is None:
+    if not is_size(size) or aval is None:
         return []
     if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
         keys = jax.ShapeDtypeStruct((size,), aval.dtype)
@@ -78,7 +78,7 @@ def _stacked(column: tuple[Any, ...]) -> jax.ShapeDtypeStruct | None:
 
 def _with_argument(call: Call, *, position: int, path: KeyPath, new: Any) -> Call:
     args = list(call.args)
-    args[position] = written(args[position], path, new)
+    args[position] = written(args[position], {path: new})
     return dataclasses.replace(call, args=tuple(args))
 
 
@@ -90,13 +90,13 @@ def any_size() -> Advice:
     )
 
 
-def whole_size(size: Any) -> list[Advice]:
-    """The axis_size that was meant, as an int."""
+def other_size(size: Any) -> list[Advice]:
+    """Another axis_size, as an int, where it is a whole number."""
     try:
         whole = int(size)
     except (TypeError, ValueError, OverflowError):
         return []
-    if whole != size:
+    if not paths.same(whole, size):
         return []
     change = functools.partial(dataclasses.replace, axis_size=whole)
     return [Advice(f"axis_size = {whole}", change)]

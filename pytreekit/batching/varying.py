@@ -14,7 +14,10 @@ def varying(tree: Any) -> tuple[bool, ...]:
 
     No tracer says so publicly, but the batching rule of a `custom_vmap` is told.
     """
-    leaves = jax.tree.leaves(tree)
+    try:
+        leaves = jax.tree.leaves(tree)
+    except ValueError:  # a dict whose keys do not sort: that is told as such
+        return ()
     seen = [False] * len(leaves)
     arrays = [index for index, leaf in enumerate(leaves) if values.typeof(leaf) is not None]
 

@@ -81,7 +81,7 @@ def vmap(
         SpecError: PTK001, PTK104 or PTK107, if an option is not what it must be. The mapped
             function raises PTK101 to PTK109 and PTK201 to PTK204, when it is called.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> import pytreekit as ptk
         >>> @ptk.vmap(in_axes=(None, 0))

@@ -41,11 +41,11 @@ class Written:
 
     def repaired(self, repairs: Sequence[Write]) -> Written:
         """A copy with repairs written into it."""
-        new = self
+        new: dict[str, dict[KeyPath, Any]] = {}
         for name, path, spec in repairs:
-            old = getattr(new, name)
-            new = dataclasses.replace(new, **{name: written(old, path, spec)})
-        return new
+            new.setdefault(name, {})[path] = spec
+        repaired = {name: written(getattr(self, name), its) for name, its in new.items()}
+        return dataclasses.replace(self, **repaired)
 
     def change(self, new: Written, repairs: Sequence[Write]) -> str:
         """What to write to get from here to `new`."""

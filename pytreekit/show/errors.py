@@ -24,7 +24,7 @@ class SpecError(ValueError):
         faults: The faults as data, a tuple of `Fault`.
         repaired: The spec to use instead, or None where the hints do not repair everything.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> import pytreekit as ptk
         >>> try:
@@ -79,7 +79,7 @@ def raise_faults(faults: Iterable[Fault], doing: str = "", **told: Any) -> None:
     Raises:
         SpecError: If there is at least one fault.
 
-    Example:
+    Examples:
         >>> import pytreekit as ptk
         >>> ptk.raise_faults(ptk.bind({"w": 1}, {"w": 2.0}).faults, doing="my_transform(f)")
     """

@@ -43,7 +43,8 @@ def _grouped(faults: Sequence[Fault]) -> Iterable[tuple[tuple[str, ...], Iterabl
     def cause(fault: Fault) -> tuple[str, ...]:
         if fault.code == "PTK102":  # one disagreement, however many leaves take part
             return (fault.code,)
-        return (fault.code, fault.spec_path, fault.found, fault.title, fault.note, fault.hint)
+        spec = "" if fault.code.startswith("PTK2") and fault.hint else fault.spec_path
+        return (fault.code, spec, fault.found, fault.title, fault.note, fault.hint)
 
     return itertools.groupby(faults, cause)
 

@@ -100,11 +100,11 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def leaf_or_tree(node: Any) -> str:
     """A leaf by dtype and shape, a container by its type and number of leaves."""
+    if node is None:
+        return "None"
     leaves, structure = jax.tree.flatten(node)
     if jax.tree_util.treedef_is_leaf(structure):
         return leaf(node)
-    if node is None:
-        return "None"
     return f"{type(node).__name__} with {count(len(leaves), 'leaf', 'leaves')}"
 
 

@@ -109,7 +109,7 @@ class Binding:
             spec_children, spec_structure = paths.children(spec)
             leaf = paths.is_leaf(tree, self.is_leaf)
             children, structure = ([], None) if leaf else paths.children(tree)
-            if paths.same(spec_structure, structure):
+            if paths.same_level(spec, spec_structure, tree, structure):
                 below = zip(spec_children, children, strict=True)
                 shared = [((*path, key), child, node) for (key, child), (_, node) in below]
             else:
@@ -140,7 +140,7 @@ def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -
     Raises:
         SpecError: PTK001, if `name` or `spec_name` is no string.
 
-    Example:
+    Examples:
         >>> import pytreekit as ptk
         >>> bound = ptk.bind({"w": None, "b": 0}, {"w": [1.0, 2.0], "b": 3.0}, name="params")
         >>> [(value, leaf) for _, _, leaf, value in bound]

@@ -15,6 +15,9 @@ MOST_TRIED = 10
 MOST_ROUNDS = 4
 """How often all repairs together are tried: one may bring to light what lay below it."""
 
+STRUCTURE = "PTK2"
+"""How the codes of structure begin, in which many nodes may differ in one way."""
+
 SubjectT = TypeVar("SubjectT", bound="Subject")
 
 
@@ -63,8 +66,11 @@ _NO_HINT = _Hint("", -1)
 
 
 def _cause(finding: Finding) -> Hashable:
-    fault = finding.fault
-    return fault.code, fault.spec_path, len(finding.repairs)
+    """Faults that are mended together: of one spec entry, or of nodes that differ alike."""
+    fault, count = finding.fault, len(finding.repairs)
+    if fault.code.startswith(STRUCTURE):
+        return fault.code, fault.title, fault.note, count
+    return fault.code, fault.spec_path, count
 
 
 def _by_cause(findings: Sequence[Finding]) -> list[tuple[Hashable, list[Finding]]]:
@@ -99,7 +105,7 @@ def _identity(finding: Finding, *, place: bool = False) -> Hashable:
     """What makes two findings the same fault. Sizes that disagree are one, wherever they are."""
     fault = finding.fault
     whole = fault.code == "PTK102" and not place
-    return fault.code if whole else (fault.code, fault.place, fault.found)
+    return fault.code if whole else (fault.code, fault.place or fault.spec_path, fault.found)
 
 
 def _repaired(subject: SubjectT, repairs: Sequence[Any]) -> SubjectT | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,47 +14,54 @@ from ..trees.paths import KeyPath
 from .bind import Binding
 from .finding import Replace, Revalue
 
+MOST_CHANGES = 2
+"""Changes that a hint spells out."""
+
+LONG_STATEMENT = 60
+"""Characters from which on a dict is not written out for one key that changes."""
+
 _DEEPEST_PREFIX = 32
 
 
 def respecified(binding: Binding, repairs: Sequence[Replace | Revalue]) -> Any:
     """The spec of a binding with repairs written into it; the binding's own spec is left alone."""
-    spec = binding.spec
-    done: list[KeyPath] = []
-    replaced = {repair.path: repair.spec for repair in repairs if isinstance(repair, Replace)}
-    for path in sorted(replaced, key=len):
-        if not any(path[: len(outer)] == outer for outer in done):
-            spec = written(spec, path, replaced[path])
-            done.append(path)
-    wanted = {repair.path: repair.value for repair in repairs if isinstance(repair, Revalue)}
-    if wanted and not done:
+    new = {repair.path: repair.spec for repair in repairs if isinstance(repair, Replace)}
+    values = {repair.path: repair.value for repair in repairs if isinstance(repair, Revalue)}
+    if values and not new:
         for path, value, subtree in binding.entries:
-            spec = _revalued(spec, path, value, subtree, wanted, binding.is_leaf)
+            leaves = paths.leaves_with_paths(subtree, binding.is_leaf)
+            its = [values.get(path + below, value) for below, _ in leaves]
+            if not all(paths.same(one, value) for one in its):
+                new[path] = _prefix(subtree, its, binding.is_leaf)
+    return written(binding.spec, new)
+
+
+def written(spec: Any, new: Mapping[KeyPath, Any]) -> Any:
+    """A copy of `spec` with new values at their paths; only the nodes on the way are made anew.
+
+    What is written at the path of a node stands for all that would be written below it.
+    """
+    if () in new:
+        return new[()]
+    made: dict[KeyPath, tuple[Any, dict[Any, Any]]] = {}
+    for path, value in new.items():
+        node = spec
+        for depth, key in enumerate(path):
+            here = path[:depth]
+            if here in new:
+                break
+            if here not in made:
+                children, structure = paths.children(node)
+                made[here] = structure, dict(children)
+            node = made[here][1][key]
+        else:
+            made[path[:-1]][1][path[-1]] = value
+    for path in sorted(made, key=len, reverse=True):
+        structure, children = made[path]
+        spec = structure.unflatten(children.values())
+        if path:
+            made[path[:-1]][1][path[-1]] = spec
     return spec
-
-
-def written(spec: Any, path: KeyPath, new: Any) -> Any:
-    """A copy of `spec` with `new` at `path`; only the nodes on the way are made anew."""
-    levels = []
-    for key in path:
-        children, structure = paths.children(spec)
-        at = [child_key for child_key, _ in children].index(key)
-        levels.append((structure, [child for _, child in children], at))
-        spec = children[at][1]
-    for structure, siblings, at in reversed(levels):
-        siblings[at] = new
-        new = structure.unflatten(siblings)
-    return new
-
-
-def _revalued(
-    spec: Any, path: KeyPath, value: Any, subtree: Any, wanted: dict[KeyPath, Any], also: Any
-) -> Any:
-    leaves = paths.leaves_with_paths(subtree, also)
-    new = [wanted.get(path + below, value) for below, _ in leaves]
-    if all(paths.same(one, value) for one in new):
-        return spec
-    return written(spec, path, _prefix(subtree, new, also))
 
 
 def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
@@ -77,38 +83,60 @@ def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
 
 def change(name: str, old: Any, new: Any) -> str:
     """What to write to get from one spec to another: `in_axes[0]['b'] = None`."""
-    path: KeyPath = ()
-    while True:
-        differing = _differing_children(old, new)
-        if len(differing) != 1:
-            break
-        key, old, new = differing[0]
-        path = (*path, key)
-    place = name + paths.text(path)
+    said = list(_changes(name, old, new))
+    more = len(said) - MOST_CHANGES
+    alike = [f"and {more} more alike"] if more > 0 else []
+    return "; ".join([*said[:MOST_CHANGES], *alike])
+
+
+def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
+    """A statement for each of the smallest places that differ."""
+    pending: list[tuple[str, Any, Any]] = [(name, old, new)]
+    while pending:
+        place, old, new = pending.pop()
+        if _is_value(old) or _is_value(new) or not _alike(old, new):
+            yield _statement(place, old, new)
+            continue
+        pairs = zip(paths.children(old)[0], paths.children(new)[0], strict=True)
+        below = [
+            (place + paths.text((key,)), one, other)
+            for (key, one), (_, other) in pairs
+            if not equal(one, other)
+        ]
+        pending.extend(reversed(below))
+
+
+def _statement(place: str, old: Any, new: Any) -> str:
     whole = f"{place} = {shown.spec(new)}"
-    if type(old) is not dict or type(new) is not dict:
+    if type(old) is not dict or type(new) is not dict or len(whole) < LONG_STATEMENT:
         return whole
     added = [key for key in new if key not in old]
     gone = [key for key in old if key not in new]
-    if len(added) + len(gone) == 1 and len(whole) > len(place) + 40:
-        return (
-            f"{place}[{added[0]!r}] = {new[added[0]]!r}" if added else f"del {place}[{gone[0]!r}]"
-        )
-    return whole
+    if len(added) == 1 and not gone:
+        return f"{place}[{added[0]!r}] = {shown.spec(new[added[0]])}"
+    return f"del {place}[{gone[0]!r}]" if len(gone) == 1 and not added else whole
 
 
-def _differing_children(old: Any, new: Any) -> list[tuple[Any, Any, Any]]:
-    if any(node is None or paths.is_leaf(node) for node in (old, new)):
-        return []
-    (old_children, structure), (new_children, new_structure) = map(paths.children, (old, new))
-    if not paths.same(structure, new_structure):
-        return []
-    pairs = zip(old_children, new_children, strict=True)
-    return [(key, one, other) for (key, one), (_, other) in pairs if not equal(one, other)]
+def _alike(old: Any, new: Any) -> bool:
+    (_, structure), (_, new_structure) = paths.children(old), paths.children(new)
+    return paths.same_level(old, structure, new, new_structure)
+
+
+def _is_value(spec: Any) -> bool:
+    return spec is None or paths.is_leaf(spec)
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two specs are the same: structure and values."""
-    flat = functools.partial(jax.tree.flatten, is_leaf=lambda node: node is None)
-    (values, structure), (others, other_structure) = flat(one), flat(other)
-    return paths.same(structure, other_structure) and paths.same(values, others)
+    """Whether two specs are the same: containers, values and the types of both."""
+    pending = [(one, other)]
+    while pending:
+        one, other = pending.pop()
+        if _is_value(one) or _is_value(other):
+            if type(one) is not type(other) or not paths.same(one, other):
+                return False
+        elif not _alike(one, other):
+            return False
+        else:
+            below = zip(paths.children(one)[0], paths.children(other)[0], strict=True)
+            pending.extend((child, its) for (_, child), (_, its) in below)
+    return True

@@ -39,7 +39,9 @@ class Screen:
 
     def quote(self, text: str, style: str = "") -> None:
         """Code, or an error, indented."""
-        self.say(textwrap.indent(text, INDENT), style)
+        # Whether spaces at the end of a line are kept depends on the version of rich.
+        lines = [line.rstrip() for line in text.split("\n")]
+        self.say(textwrap.indent("\n".join(lines), INDENT), style)
 
     def source(self, function: Callable[..., Any]) -> None:
         """The source of a function that the tour runs."""

@@ -80,6 +80,15 @@ def unsortable(tree: Any) -> KeyPath | None:
     return None
 
 
+def same_level(one: Any, structure: Any, other: Any, other_structure: Any) -> bool:
+    """Whether two nodes match at their own level, by the structures that `children` gives.
+
+    Structures of two registered dataclasses with the same fields compare equal, though JAX does not
+    take one for a prefix of the other.
+    """
+    return type(one) is type(other) and same(structure, other_structure)
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two structures or values are equal. What cannot be compared is not, as in JAX."""
     try:

@@ -1,0 +1,250 @@
+"""Calls that have each code of fault, several to a code: its golden file shows its kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import pytreekit as ptk
+
+Example = Callable[[], Any]
+
+EXAMPLES: dict[str, list[Example]] = {}
+
+
+class Pair(NamedTuple):
+    """Two fields."""
+
+    image: Any
+    label: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    """A weight and how it is used."""
+
+    w: Any
+    activation: str = dataclasses.field(default="tanh", metadata={"static": True})
+
+
+@dataclasses.dataclass
+class Record:
+    """A dataclass that JAX knows nothing of."""
+
+    w: Any
+
+
+def example(code: str) -> Callable[[Example], Example]:
+    """Enter a call that has the fault `code`."""
+
+    def enter(call: Example) -> Example:
+        EXAMPLES.setdefault(code, []).append(call)
+        return call
+
+    return enter
+
+
+def predict(params: Any, x: Any) -> Any:
+    """A model of one example."""
+    return params["w"] @ x + params["b"]
+
+
+PARAMS = {"w": jnp.ones((4, 3)), "b": jnp.ones(4)}
+XS = jnp.ones((8, 3))
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.vmap("predict")
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.vmap(predict, axis_name=["batch"])
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=({"w": None, "b": 1}, 0))(PARAMS, XS)
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(lambda x, y: x + y, in_axes=(2, -2))(XS, XS.T)
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(lambda scale, x: scale * x)(2.0, XS)
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(lambda scales, x: scales * x)([0.5] * 8, XS)
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(lambda x, key: x + jax.random.normal(key, x.shape))(XS, jax.random.key(0))
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.vmap(lambda x, train: x if train else -x)(XS, train=True)
+
+
+@example("PTK102")
+def _() -> Any:
+    batch = {"image": jnp.ones((8, 28, 28)), "label": jnp.ones(7, jnp.int32), "mask": jnp.ones(8)}
+    return ptk.vmap(lambda params, batch: batch, in_axes=(None, 0))(PARAMS, batch)
+
+
+@example("PTK102")
+def _() -> Any:
+    return ptk.vmap(lambda x, y: x + y)(XS, jnp.ones((3, 8)))
+
+
+@example("PTK102")
+def _() -> Any:
+    return ptk.vmap(lambda x, key: x)(XS, jax.random.PRNGKey(0))
+
+
+@example("PTK102")
+def _() -> Any:
+    return ptk.vmap(lambda x: x, axis_size=4)(XS)
+
+
+@example("PTK102")
+def _() -> Any:
+    tree = {f"leaf{i:03}": jnp.ones(8 if i % 3 else 7) for i in range(100)}
+    return ptk.vmap(lambda tree: tree)(tree)
+
+
+@example("PTK103")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=None)(PARAMS, XS[0])
+
+
+@example("PTK103")
+def _() -> Any:
+    return ptk.vmap(lambda mask: 1.0)(None)
+
+
+@example("PTK103")
+def _() -> Any:
+    return ptk.vmap(lambda: 1.0, axis_size=3.0)()
+
+
+@example("PTK104")
+def _() -> Any:
+    return ptk.vmap(lambda activation, x: x)("relu", XS)
+
+
+@example("PTK104")
+def _() -> Any:
+    return ptk.vmap(lambda x, mode: x)(XS, mode="clip")
+
+
+@example("PTK104")
+def _() -> Any:
+    return ptk.vmap(lambda record, names, x: x)(Record(XS), np.array(["a", "b"]), XS)
+
+
+@example("PTK104")
+def _() -> Any:
+    return ptk.vmap(lambda batch: batch)({1: XS, "1": XS})
+
+
+@example("PTK107")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=(False, np.int64(0)))
+
+
+@example("PTK107")
+def _() -> Any:
+    return ptk.vmap(lambda batch: batch, in_axes={"image": 0})
+
+
+@example("PTK107")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=("batch", 0), out_axes=0.5)
+
+
+@example("PTK108")
+def _() -> Any:
+    out_axes = {"loss": None, "logits": 0}
+    return ptk.vmap(lambda x: {"loss": x.sum(), "logits": x}, out_axes=out_axes)(XS)
+
+
+@example("PTK108")
+def _() -> Any:
+    return ptk.vmap(lambda x: (x, x.sum()), out_axes=(1, 2))(XS)
+
+
+@example("PTK108")
+def _() -> Any:
+    return ptk.vmap(lambda x: (x, "tag"))(XS)
+
+
+@example("PTK109")
+def _() -> Any:
+    kind = jax.sharding.AxisType.Explicit
+    mesh = jax.make_mesh((2, 2), ("data", "model"), axis_types=(kind, kind))
+    put = jax.sharding.PartitionSpec
+    over_data = jax.device_put(XS, jax.sharding.NamedSharding(mesh, put("data")))
+    over_model = jax.device_put(XS, jax.sharding.NamedSharding(mesh, put("model")))
+    return ptk.vmap(lambda x, y: x + y)(over_data, over_model)
+
+
+@example("PTK201")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=({"w": None, "bias": None}, 0))(PARAMS, XS)
+
+
+@example("PTK201")
+def _() -> Any:
+    layers = {f"layer{i}": PARAMS for i in range(6)}
+    in_axes = ({name: {"w": None} for name in layers}, 0)
+    return ptk.vmap(lambda layers, x: x, in_axes=in_axes)(layers, XS)
+
+
+@example("PTK202")
+def _() -> Any:
+    return ptk.vmap(lambda batch, y: y, in_axes=([0, 0], (0, 1)))((XS, XS), XS)
+
+
+@example("PTK202")
+def _() -> Any:
+    return ptk.vmap(lambda pair: pair.image, in_axes=((0, None),))(Pair(XS, XS))
+
+
+@example("PTK202")
+def _() -> Any:
+    return ptk.vmap(lambda x, mask: x, in_axes=(0, (0, 0)))(XS, None)
+
+
+@example("PTK203")
+def _() -> Any:
+    return ptk.vmap(lambda batch: batch[0], in_axes=(0, 0))((XS, XS))
+
+
+@example("PTK203")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=(None, 0))(PARAMS, x=XS)
+
+
+@example("PTK203")
+def _() -> Any:
+    return ptk.vmap(lambda batch: batch[0], in_axes=([0, 0, None],))([XS, XS])
+
+
+@example("PTK204")
+def _() -> Any:
+    in_axes = (Layer(None, "relu"), 0)
+    return ptk.vmap(lambda layer, x: layer.w @ x, in_axes=in_axes)(Layer(PARAMS["w"]), XS)
