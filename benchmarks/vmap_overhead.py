@@ -39,6 +39,11 @@ CASES = (
     Case("20 shared leaves, 1 mapped", 20, False, 0.75),
     Case("200 shared leaves, 1 mapped", 200, False, 0.3),
     Case("2,000 shared leaves, 1 mapped", 2000, False, 0.12),
+    Case("by name: 1 mapped leaf", 0, True, 1.05, "by name"),
+    Case("by name: 20 mapped leaves", 19, True, 1.05, "by name"),
+    Case("by name: 20 shared leaves", 20, False, 0.75, "by name"),
+    Case("by name: 200 shared leaves", 200, False, 0.3, "by name"),
+    Case("by name: 2,000 shared leaves", 2000, False, 0.12, "by name"),
     Case("under jit: 20 mapped leaves", 19, True, 1.05, "jitted"),
     Case("under jit: 200 shared leaves", 200, False, 1.05, "jitted"),
     Case("wrapped for one call: 1 mapped", 0, True, None, "wrapped"),
@@ -60,6 +65,8 @@ def contenders(case: Case) -> list[Callable[[], object]]:
     tree = {f"leaf{index}": jnp.ones((4, 3)) for index in range(case.leaves)}
     in_axes = (0 if case.mapped else None, 0)
     vmaps = [vmap(first, in_axes=in_axes) for vmap in VMAPS]
+    if case.way == "by name":
+        vmaps[1] = ptk.vmap(first, in_axes={"tree": in_axes[0], "x": in_axes[1]})
     traced = [str(jax.make_jaxpr(mapped)(tree, x)) for mapped in vmaps[:2]]
     if traced[0] != traced[1]:
         raise AssertionError(f"{case.name}: the jaxprs differ:\n{traced[0]}\n{traced[1]}")

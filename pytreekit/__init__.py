@@ -9,19 +9,58 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .batching.forms import SPLIT as SPLIT
+    from .batching.forms import if_array as if_array
+    from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
     from .show.errors import SpecError as SpecError
+    from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
     from .specs.bind import bind as bind
+    from .specs.partition import axes_like as axes_like
+    from .specs.partition import partition as partition
+    from .trees.combine import combine as combine
+    from .trees.diff import diff as diff
+    from .trees.stack import stack as stack
+    from .trees.summary import summary as summary
+    from .trees.unstack import unstack as unstack
 
-__all__ = ["Fault", "SpecError", "bind", "raise_faults", "vmap"]
+__all__ = [
+    "SPLIT",
+    "Fault",
+    "SpecError",
+    "SpecWarning",
+    "axes_like",
+    "bind",
+    "combine",
+    "diff",
+    "if_array",
+    "partition",
+    "raise_faults",
+    "stack",
+    "suggest_chunk_size",
+    "summary",
+    "unstack",
+    "vmap",
+]
 
 _WHERE = {
+    "SPLIT": "batching.forms",
     "Fault": "faults",
     "SpecError": "show.errors",
+    "SpecWarning": "show.errors",
+    "axes_like": "specs.partition",
     "bind": "specs.bind",
+    "combine": "trees.combine",
+    "diff": "trees.diff",
+    "if_array": "batching.forms",
+    "partition": "specs.partition",
     "raise_faults": "show.errors",
+    "stack": "trees.stack",
+    "suggest_chunk_size": "batching.memory",
+    "summary": "trees.summary",
+    "unstack": "trees.unstack",
     "vmap": "batching.vmap",
 }
 

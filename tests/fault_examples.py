@@ -55,6 +55,11 @@ def predict(params: Any, x: Any) -> Any:
     return params["w"] @ x + params["b"]
 
 
+def suspected(plan: Any) -> None:
+    """Raise what a plan suspects, which is nothing that a call would raise."""
+    ptk.raise_faults(plan.suspicions, doing=f"vmap({plan.function})")
+
+
 PARAMS = {"w": jnp.ones((4, 3)), "b": jnp.ones(4)}
 XS = jnp.ones((8, 3))
 
@@ -161,6 +166,36 @@ def _() -> Any:
     return ptk.vmap(lambda batch: batch)({1: XS, "1": XS})
 
 
+@example("PTK105")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes={"parms": None, "x": 0})
+
+
+@example("PTK105")
+def _() -> Any:
+    return ptk.vmap(lambda batch: batch, in_axes={"image": 0, "label": None})
+
+
+@example("PTK105")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes={"params": None, "temperature": None, ...: 0})
+
+
+@example("PTK105")
+def _() -> Any:
+    return ptk.vmap(lambda: 1.0, in_axes={"x": 0}, axis_size=3)
+
+
+@example("PTK106")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes={"x": 0})(PARAMS, XS)
+
+
+@example("PTK106")
+def _() -> Any:
+    return ptk.vmap(lambda x, **options: x, in_axes={"x": 0})(XS, mode="clip", scale=XS)
+
+
 @example("PTK107")
 def _() -> Any:
     return ptk.vmap(predict, in_axes=(False, np.int64(0)))
@@ -168,7 +203,7 @@ def _() -> Any:
 
 @example("PTK107")
 def _() -> Any:
-    return ptk.vmap(lambda batch: batch, in_axes={"image": 0})
+    return ptk.vmap(lambda batch: batch, in_axes=Pair(0, 0))
 
 
 @example("PTK107")
@@ -200,6 +235,17 @@ def _() -> Any:
     over_data = jax.device_put(XS, jax.sharding.NamedSharding(mesh, put("data")))
     over_model = jax.device_put(XS, jax.sharding.NamedSharding(mesh, put("model")))
     return ptk.vmap(lambda x, y: x + y)(over_data, over_model)
+
+
+@example("PTK110")
+def _() -> Any:
+    return ptk.vmap(predict, axis_name="batch", chunk_size=4)
+
+
+@example("PTK111")
+def _() -> Any:
+    outer = ptk.vmap(lambda x: jnp.sin(jnp.outer(x, x)) @ x)
+    return ptk.suggest_chunk_size(outer, jnp.ones((8, 1024)), memory=2**20)
 
 
 @example("PTK201")
@@ -244,7 +290,78 @@ def _() -> Any:
     return ptk.vmap(lambda batch: batch[0], in_axes=([0, 0, None],))([XS, XS])
 
 
+@example("PTK203")
+def _() -> Any:
+    return ptk.vmap(lambda x, *rest: x, in_axes={"x": 0, "rest": (0, None)})(XS, XS)
+
+
 @example("PTK204")
 def _() -> Any:
     in_axes = (Layer(None, "relu"), 0)
     return ptk.vmap(lambda layer, x: layer.w @ x, in_axes=in_axes)(Layer(PARAMS["w"]), XS)
+
+
+@example("PTK205")
+def _() -> Any:
+    odd = {"w": PARAMS["w"], "bias": PARAMS["b"], "act": "relu"}
+    return ptk.stack([PARAMS, PARAMS, odd])
+
+
+@example("PTK205")
+def _() -> Any:
+    layers = [{"w": jnp.ones((4, size)), "b": jnp.ones(4)} for size in (3, 3, 3, 5, 5)]
+    return ptk.stack(layers)
+
+
+@example("PTK205")
+def _() -> Any:
+    return ptk.stack([Layer(XS), Layer(XS, "relu"), {"w": XS}, [XS], (XS, XS)])
+
+
+@example("PTK205")
+def _() -> Any:
+    return ptk.combine({"w": XS, "b": None}, {"w": XS, "b": [None]}, {"w": None, "b": (XS,)})
+
+
+@example("PTK901")
+def _() -> Any:
+    square = jnp.ones((3, 3))
+    return ptk.vmap(lambda x, w: w @ x, in_axes=1)(square, w=square)
+
+
+@example("PTK902")
+def _() -> Any:
+    return ptk.vmap(lambda x, key: x)(jnp.ones(2), jax.random.PRNGKey(0))
+
+
+@example("PTK903")
+def _() -> Any:
+    batch = {"image": jnp.ones((5, 4)), "mean": jnp.ones(4), "mask": jnp.ones((2, 3, 4))}
+    return ptk.vmap(lambda batch: batch, in_axes=-1)(batch)
+
+
+@example("PTK904")
+def _() -> Any:
+    inner = ptk.vmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
+    return ptk.vmap(inner, axis_name="i")(XS)
+
+
+@example("PTK905")
+def _() -> Any:
+    return ptk.vmap(lambda x: x, axis_size=8.0)(XS)
+
+
+@example("PTK951")
+def _() -> Any:
+    batch = {"image": XS, "label": jnp.ones(8)}
+    return suspected(ptk.vmap(lambda batch: batch, {"batch": {"image": 0, ...: None}}).plan(batch))
+
+
+@example("PTK952")
+def _() -> Any:
+    return suspected(ptk.vmap(lambda x, key: x, (0, None)).plan(XS, jax.random.key(0)))
+
+
+@example("PTK953")
+def _() -> Any:
+    return suspected(ptk.vmap(lambda x: x).plan(XS[:0]))

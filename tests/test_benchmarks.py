@@ -50,6 +50,13 @@ def test_the_overhead_of_vmap_is_measured() -> None:
     assert all(re.fullmatch(r"[\d,]+\.\d", row[column]) for row in rows for column in (1, 2, 5))
 
 
+def test_chunks_are_measured() -> None:
+    head, _, *rows = table_of("chunked")
+    assert head[1:4] == ["at once ms", "lax.map ms", "ptk ms"]
+    assert {row[0] for row in rows} >= {"axis 0, a remainder", "axis 1, no remainder", "gradient"}
+    assert all(float(row[7]) <= float(row[6]) for row in rows)  # MiB, which XLA knows exactly
+
+
 def test_the_time_to_import_is_measured() -> None:
     head, _, *rows = table_of("import_time")
     assert head == ["", "ms", "goal"]

@@ -23,9 +23,9 @@ PAGE = HERE.parent / "docs" / "en" / "faults.md"
 WIDTH = 88
 
 
-def told(call: Example) -> ptk.SpecError:
-    """The error of a faulty call."""
-    with pytest.raises(ptk.SpecError) as caught:
+def told(call: Example) -> ptk.SpecError | ptk.SpecWarning:
+    """The error of a faulty call, or its warning: in this suite, warnings are errors."""
+    with pytest.raises((ptk.SpecError, ptk.SpecWarning)) as caught:
         call()
     return caught.value
 

@@ -283,7 +283,8 @@ def test_keys_outside_ascii(key):
     assert ours == outcome(jax.vmap, lambda batch: batch[key], ({key: XS},), in_axes=({key: 1},))
     error = refused(lambda batch: batch, ({key: XS},), in_axes=({key: 5},))
     assert error.faults[0].path == f"[{key!r}]"
-    assert key in str(error)
+    assert str(error).isascii()
+    assert ascii(key)[1:-1] in str(error)
 
 
 def test_keys_with_line_ends_stay_on_one_line():
@@ -350,7 +351,6 @@ class List(list):
 
 
 TOP = {
-    "dict": ({"x": 0, "y": None}, False),
     "ordered dict": (collections.OrderedDict(x=0, y=None), False),
     "named tuple": (Axes(0, None), False),
     "kind of tuple": (Tuple((0, None)), False),

@@ -16,6 +16,7 @@ from ..specs.finding import Finding, Revalue
 from ..trees import paths
 from . import remedies
 from .call import Advice, Call, InArgument
+from .forms import can_be_sliced, is_axis
 from .leaves import Leaf, agreed_size, is_size, leaves
 from .shardings import check_shardings
 from .underway import outside
@@ -29,11 +30,12 @@ Stacked = Callable[[int], list[Advice]]
 def check_axes(call: Call) -> list[Finding]:
     """Every mapped leaf must have its axis, and all of these axes one size and one sharding."""
     everything = list(leaves(call))
-    mapped = [leaf for leaf in everything if leaf.bound.value is not None]
-    good = [leaf for leaf in mapped if leaf.has_axis]
+    mapped = [leaf for leaf in everything if leaf.axis is not None]
+    good = [leaf for leaf in mapped if leaf.has_axis and not leaf.is_split]
     bad = [leaf for leaf in mapped if not leaf.has_axis]
     # What does not match its spec might be mapped as well.
-    unsized = _check_axis_size(call, mapped=bool(mapped) or call.mismatched)
+    sized = len(good) + len(bad) > 0 or call.mismatched
+    unsized = _check_axis_size(call, mapped=sized, split=len(mapped) > 0)
     size = None if unsized else agreed_size(call, good)
     odd = [] if unsized else [leaf for leaf in good if leaf.size != size]
     beside = _holders(call, size, good) if odd else ()
@@ -50,6 +52,7 @@ def check_axes(call: Call) -> list[Finding]:
         *(_no_axis(call, leaf, size, stacked) for leaf in bad),
         *(_other_size(call, leaf, size, beside, resized) for leaf in odd),
         *_aliased(good),
+        *_in_chunks(call, good),
         *unsized,
         *([] if bad else check_shardings(call, everything)),
     ]
@@ -57,12 +60,16 @@ def check_axes(call: Call) -> list[Finding]:
 
 def _no_axis(call: Call, leaf: Leaf, size: Any, stacked: Stacked) -> Finding:
     fact, note = _why_no_axis(leaf)
-    code = "PTK104" if leaf.shape is None else "PTK101"
+    code = "PTK104" if leaf.shape is None or leaf.is_split else "PTK101"
+    if not (leaf.is_split or is_axis(leaf.axis)):
+        code = "PTK107"
     fault = leaf.fault(code, fact=fact, note=note)
-    if not call.is_positional(leaf.position):
+    if not call.governs(leaf.position):
         return Finding(fault, (remedies.without_keyword(call, leaf.binding.name),))
     repairs: list[InArgument | Advice] = []
-    if leaf.shape == ():
+    if not is_axis(leaf.axis):
+        repairs += [InArgument(leaf.position, Revalue(leaf.bound.path, 0))]
+    elif leaf.shape == ():
         repairs += [*stacked(leaf.position), *remedies.split_key(leaf, size)]
     elif leaf.shape is not None:
         repairs += _other_axis(leaf, size)
@@ -71,7 +78,12 @@ def _no_axis(call: Call, leaf: Leaf, size: Any, stacked: Stacked) -> Finding:
 
 def _why_no_axis(leaf: Leaf) -> tuple[str, str]:
     """The fact, and what more there is to say."""
-    value, axis = leaf.bound.leaf, leaf.bound.value
+    value, axis = leaf.bound.leaf, leaf.axis
+    if leaf.is_split:
+        return "is no PRNG key, it cannot be split", "a key is jax.random.key(seed), or uint32[2]"
+    if not is_axis(axis):
+        kind = type(axis).__name__
+        return f"an axis must be an int or None, the function gave a {kind}", ""
     if leaf.shape is None:
         kind = "this array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         return f"{kind} is no JAX type, it cannot be mapped", remedies.unregistered(value)
@@ -106,7 +118,7 @@ def _other_size(
     call: Call, leaf: Leaf, size: Any, beside: tuple[Place, ...], resized: list[Advice]
 ) -> Finding:
     fault = leaf.fault("PTK102", note=leaf.size_note, beside=beside)
-    if not call.is_positional(leaf.position):
+    if not call.governs(leaf.position):
         return Finding(fault, tuple(resized))
     return Finding(fault, (*remedies.split_key(leaf, size), *_other_axis(leaf, size), *resized))
 
@@ -133,12 +145,24 @@ def _aliased(good: Sequence[Leaf]) -> list[Finding]:
     ]
 
 
-def _check_axis_size(call: Call, *, mapped: bool) -> list[Finding]:
+def _in_chunks(call: Call, good: Sequence[Leaf]) -> list[Finding]:
+    """No slice can be taken of some leaves."""
+    size = agreed_size(call, good)
+    if call.chunk_size is None or (isinstance(size, int) and size <= call.chunk_size):
+        return []
+    fact = "is no plain array, chunks cannot be taken of it"
+    whole = [leaf for leaf in good if not can_be_sliced(leaf.bound.leaf)]
+    return [Finding(leaf.fault("PTK104", fact=fact)) for leaf in whole]
+
+
+def _check_axis_size(call: Call, *, mapped: bool, split: bool) -> list[Finding]:
     """PTK103: without a mapped leaf, the axis has only the size that axis_size gives it."""
     size = call.axis_size
     if size is None:
-        return [] if mapped else [_nothing_mapped(call)]
-    if isinstance(size, Hashable) and (mapped or not call.broadcasts or is_size(size)):
+        return [] if mapped else [_nothing_mapped(call, split=split)]
+    if split and not mapped and not is_size(size):
+        pass  # a key is split into so many
+    elif isinstance(size, Hashable) and (mapped or not call.broadcasts or is_size(size)):
         return []
     fault = Fault(
         "PTK103", "", "", "axis_size", "", values.spec(size),
@@ -148,12 +172,14 @@ def _check_axis_size(call: Call, *, mapped: bool) -> list[Finding]:
     return [Finding(fault, tuple(remedies.other_size(size)))]
 
 
-def _nothing_mapped(call: Call) -> Finding:
+def _nothing_mapped(call: Call, *, split: bool) -> Finding:
     arguments = [
         f"{binding.name} is {values.leaf_or_tree(binding.tree)}" for binding in call.bindings
     ]
     has_leaf = any(paths.count_leaves(binding.tree) for binding in call.bindings)
     why = "no axis is given" if has_leaf else "there is no array in any argument"
+    if split:
+        why = "only keys are split"
     told = values.listing(list(itertools.islice(arguments, 7)))
     fault = Fault(
         "PTK103", "", "", "in_axes", "", values.spec(call.in_axes),

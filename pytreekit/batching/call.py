@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..compat import is_batched_sparse
-from ..specs import arguments
+from ..specs import arguments, by_name
 from ..specs.bind import Binding
+from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
 
@@ -43,11 +44,14 @@ class Call:
 
     Attributes:
         fun: The function, for the names of its parameters.
-        in_axes: An int, None, or a tuple with a spec for each positional argument.
+        in_axes: An int, None, a tuple with a spec for each positional argument, or a dict with
+            one for each parameter.
         args: The positional arguments.
-        kwargs: The keyword arguments, all mapped over axis 0, as `jax.vmap` has it.
+        kwargs: The keyword arguments; unless in_axes is by name, all mapped over axis 0, as
+            `jax.vmap` has it.
         axis_size: The size of the mapped axis, None to take it from the arguments.
         spmd_axis_name: As `jax.vmap` takes it.
+        chunk_size: How many examples are mapped at once, None for all.
         broadcasts: Whether an output may be broadcast to the axis size, though nothing is mapped.
     """
 
@@ -57,28 +61,40 @@ class Call:
     kwargs: Mapping[str, Any]
     axis_size: Any = None
     spmd_axis_name: Any = None
+    chunk_size: int | None = None
     broadcasts: bool = True
 
     @functools.cached_property
+    def passed(self) -> tuple[Passed, ...]:
+        """The arguments: by position, then by keyword in the order of flattening."""
+        return tuple(by_name.passed(self.fun, len(self.args), self.kwargs))
+
+    @functools.cached_property
     def bindings(self) -> tuple[Binding, ...]:
-        """A binding for each argument: by position, then by keyword in the order of flattening."""
-        bind = functools.partial(Binding, is_leaf=is_batched_sparse)
-        names = arguments.positional_names(self.fun, len(self.args))
-        by_position = [
-            bind(spec, arg, name, spec_name)
-            for arg, name, (spec, spec_name) in zip(self.args, names, self.specs(), strict=False)
-        ]
-        by_keyword = [
-            bind(0, self.kwargs[name], name, "axis of every keyword")
-            for name in sorted(self.kwargs)
-        ]
-        return (*by_position, *by_keyword)
+        """A binding for each argument that has an entry in in_axes."""
+        values = [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
+        rows = zip(values, self.passed, self.specs(), strict=True)
+        return tuple(
+            Binding(spec, value, argument.name, place, is_leaf=is_batched_sparse)
+            for value, argument, (spec, place) in rows
+        )
 
     @property
     def mismatched(self) -> bool:
         """Whether the specs are no prefix of the arguments."""
-        entries = isinstance(self.in_axes, tuple) and len(self.in_axes) != len(self.args)
+        if self.is_by_name:
+            entries = self.has_other_extras or not all(its.found for its in self.entries)
+        else:
+            entries = isinstance(self.in_axes, tuple) and len(self.in_axes) != len(self.args)
         return entries or any(binding.findings for binding in self.bindings)
+
+    @property
+    def has_other_extras(self) -> bool:
+        """Whether in_axes by name has a tuple of another length for the extra ones of `*args`."""
+        extras = [its for its in self.passed if its.extra is not None]
+        name = extras[0].parameter if extras else arguments.rest_name(self.fun)
+        spec = self.in_axes.get(name)
+        return type(spec) is tuple and len(spec) != len(extras)
 
     def axes(self) -> list[Any]:
         """The axis of each leaf of `(args, kwargs)`, in flattening order."""
@@ -89,15 +105,30 @@ class Call:
         same = all(getattr(self, name) is getattr(faulty, name) for name in _CALLED_WITH)
         return self.in_axes if same else None
 
-    def is_positional(self, position: int) -> bool:
-        """Whether a binding is of an argument passed by position, so that in_axes governs it."""
-        return position < len(self.args)
+    @functools.cached_property
+    def entries(self) -> tuple[Named, ...]:
+        """The entry of each argument in in_axes, which are by name."""
+        return tuple(by_name.entry(self.in_axes, its, "in_axes") for its in self.passed)
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether in_axes is keyed by the names of parameters."""
+        return isinstance(self.in_axes, dict)
+
+    def governs(self, position: int) -> bool:
+        """Whether in_axes governs an argument; if not, it is a keyword, mapped over axis 0."""
+        return self.is_by_name or position < len(self.args)
 
     def specs(self) -> list[tuple[Any, str]]:
-        """The spec of each positional argument, and what it is called."""
-        if isinstance(self.in_axes, tuple):
-            return [(spec, f"in_axes[{index}]") for index, spec in enumerate(self.in_axes)]
-        return [(self.in_axes, "in_axes")] * len(self.args)
+        """The spec of each argument, and where it stands."""
+        if self.is_by_name:
+            return [(its.spec, its.place) for its in self.entries]
+        keywords = [(0, "axis of every keyword")] * len(self.kwargs)
+        if not isinstance(self.in_axes, tuple):
+            return [(self.in_axes, "in_axes")] * len(self.args) + keywords
+        positional = [(spec, f"in_axes[{index}]") for index, spec in enumerate(self.in_axes)]
+        missing = [(None, "in_axes")] * (len(self.args) - len(positional))
+        return [*positional[: len(self.args)], *missing, *keywords]
 
     def repaired(self, repairs: Sequence[Any]) -> Call:
         """A copy of the call with repairs written into it."""
@@ -111,12 +142,21 @@ class Call:
         for repair in repairs:
             if isinstance(repair, InArgument):
                 inside.setdefault(repair.position, []).append(repair.repair)
-        if inside:
-            axes = [spec for spec, _ in self.specs()]
-            for position, its in inside.items():
-                axes[position] = respecified(self.bindings[position], its)
-            call = dataclasses.replace(call, in_axes=tuple(axes))
-        return call
+        axes = {
+            position: respecified(self.bindings[position], its) for position, its in inside.items()
+        }
+        return dataclasses.replace(call, in_axes=self._with(axes)) if axes else call
+
+    def _with(self, axes: Mapping[int, Any]) -> Any:
+        """The in_axes with other specs for some arguments."""
+        if not self.is_by_name:
+            one_for_all = [self.in_axes] * len(self.args)
+            specs = self.in_axes if isinstance(self.in_axes, tuple) else one_for_all
+            return tuple(axes.get(position, spec) for position, spec in enumerate(specs))
+        in_axes, extras = self.in_axes, sum(its.extra is not None for its in self.passed)
+        for position, spec in axes.items():
+            in_axes = by_name.with_entry(in_axes, self.passed[position], spec, extras)
+        return in_axes
 
     def change(self, new: Call, repairs: Sequence[Any]) -> str:
         """What to write to get from this call to `new`."""

@@ -6,11 +6,12 @@ from ..specs.finding import Finding
 from .arity import check_arity
 from .axes import check_axes
 from .call import Call, InArgument
+from .names import check_names
 
 
 def check_call(call: Call) -> list[Finding]:
     """What is wrong with a call: every fault of every argument, in the order of the arguments."""
-    found = check_arity(call)
+    found = [*check_arity(call), *check_names(call)]
     for position, binding in enumerate(call.bindings):
         for fault, repairs in binding.findings:
             found.append(Finding(fault, tuple(InArgument(position, r) for r in repairs)))

@@ -29,6 +29,26 @@ class Refusal(NamedTuple):
     repaired: Any
 
 
+class PlannedOutput(NamedTuple):
+    """A leaf of what a mapped function returns, and what becomes of it.
+
+    Attributes:
+        path: Its path in the output, as `jax.tree_util.keystr` prints it.
+        example: Its dtype and shape for one example, `"f32[8]"`.
+        varies: Whether it depends on what is mapped; if not, an axis holds copies of it.
+        axis: Where the batch axis goes, None where there is none.
+        found: Its dtype and shape with that axis, `"f32[32,8]"`.
+        spec_path: The place in out_axes that says so.
+    """
+
+    path: str
+    example: str
+    varies: bool
+    axis: int | None
+    found: str
+    spec_path: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Output:
     """What a mapped function returned for one example, and the out_axes that it is to get.
@@ -124,11 +144,18 @@ class OutputCheck:
             return not check_output(Output(self.out_axes, tree))
         if self._anywhere:
             return True
-        axes = self._axes.get(structure) or self._bound(structure, tree)
+        axes = self._known(structure, tree)
         return axes is not None and all(
             axis is None or _in_range(axis, np.ndim(leaf))
             for leaf, axis in zip(leaves, axes, strict=True)
         )
+
+    def axes(self, tree: Any) -> list[Any]:
+        """The axis of each leaf of an output that has passed."""
+        return self._known(jax.tree.structure(tree), tree) or []
+
+    def _known(self, structure: Any, tree: Any) -> list[Any] | None:
+        return self._axes.get(structure) or self._bound(structure, tree)
 
     def _bound(self, structure: Any, tree: Any) -> list[Any] | None:
         """The axis of each leaf of a structure that is new, None where out_axes do not fit it."""
@@ -138,6 +165,21 @@ class OutputCheck:
         axes = binding.values()
         self._axes.put(structure, axes)
         return axes
+
+    def planned(self, tree: Any, varies: Sequence[bool], size: Any) -> tuple[PlannedOutput, ...]:
+        """What becomes of each leaf of an output that has no fault."""
+        binding = Output(self.out_axes, tree).binding
+        planned = []
+        for bound, varying in zip(binding, varies, strict=True):
+            fault = binding.fault("", bound, *_found(bound))
+            axis, found = bound.value, fault.found
+            if axis is not None:
+                axis %= np.ndim(bound.leaf) + 1
+                found = values.with_axis(bound.leaf, axis, size)
+            planned.append(
+                PlannedOutput(fault.path, fault.found, varying, axis, found, fault.entry)
+            )
+        return tuple(planned)
 
     def refusal(self, tree: Any, varies: tuple[bool, ...]) -> Refusal | None:
         """What is wrong with an output, None for nothing."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..faults import Fault
 from ..show import table, values
 from .call import Call
+from .forms import SPLIT, Split
 from .leaves import agreed_size, leaves
+from .outputs import PlannedOutput
+from .silent import suspicions
 
 
 class PlannedLeaf(NamedTuple):
@@ -17,7 +22,7 @@ class PlannedLeaf(NamedTuple):
         argument: The name of the argument that it is in.
         path: Its path there, as `jax.tree_util.keystr` prints it.
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
-        axis: The axis that it is mapped over, None where it is shared.
+        axis: The axis that it is mapped over, None where it is shared, `SPLIT` for a key.
         example: What `fun` gets of it, for one example: `"f32[8]"`.
         spec_path: The place in the spec that says so.
     """
@@ -25,7 +30,7 @@ class PlannedLeaf(NamedTuple):
     argument: str
     path: str
     found: str
-    axis: int | None
+    axis: int | Split | None
     example: str
     spec_path: str
 
@@ -41,6 +46,10 @@ class VmapPlan:
         function: The name of the function.
         axis_size: The size of the mapped axis.
         leaves: A `PlannedLeaf` for each leaf, in argument order, then flattening order.
+        suspicions: What the shapes may point to, though they prove nothing: a shared leaf with the
+            size of the batch (PTK951), one key for all examples (PTK952), a batch of none or one
+            (PTK953).
+        outputs: A `PlannedOutput` for each leaf of the output, if they were asked for, else None.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -54,22 +63,38 @@ class VmapPlan:
     function: str
     axis_size: Any
     leaves: tuple[PlannedLeaf, ...]
+    suspicions: tuple[Fault, ...] = ()
+    outputs: tuple[PlannedOutput, ...] | None = None
 
     def table(self) -> str:
-        """The plan as a plain table, 88 columns wide at most."""
-        return table.plain(self._headed(), self._rows())
+        """The plan as plain tables, 88 columns wide at most."""
+        return "\n\n".join(table.plain(*parts) for parts in self._tables())
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return table.rich(self._headed(), self._rows())
+        return table.rich_group([table.rich(*parts) for parts in self._tables()])
 
-    def _headed(self) -> table.Head:
-        return table.Head(
-            f"vmap({self.function}) over {self.axis_size}",
-            ("argument", "leaf", "axis", "one example", "from"),
-        )
+    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+        title = f"vmap({self.function}) over {self.axis_size}"
+        yield table.Head(title, ("argument", "leaf", "axis", "one example", "from")), self._rows()
+        if self.outputs is not None:
+            columns = ("output", "one example", "varies", "axis", "all examples", "from")
+            yield table.Head("what it returns", columns), self._output_rows(self.outputs)
+
+    def _output_rows(self, outputs: Sequence[PlannedOutput]) -> list[tuple[str, ...]]:
+        return [
+            (
+                "out" + its.path,
+                its.example,
+                "yes" if its.varies else "no",
+                "none" if its.axis is None else str(its.axis),
+                its.found,
+                its.spec_path,
+            )
+            for its in outputs
+        ]
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
@@ -78,23 +103,26 @@ class VmapPlan:
         ]
 
 
-def _axis(axis: int | None) -> str:
+def _axis(axis: int | Split | None) -> str:
+    if axis is SPLIT:
+        return "split"
     return "shared" if axis is None else str(axis)
 
 
 def plan_call(call: Call) -> VmapPlan:
     """The plan of a call that has been checked and found without a fault."""
     everything = list(leaves(call))
-    size = agreed_size(call, [leaf for leaf in everything if leaf.bound.value is not None])
+    size = agreed_size(call, [leaf for leaf in everything if leaf.axis is not None])
     planned = []
     for leaf in everything:
         fault = leaf.fault("")
-        axis = leaf.bound.value
+        axis = leaf.axis
         example = fault.found
-        if axis is not None and leaf.shape is not None:
+        if isinstance(axis, int) and leaf.shape is not None:
             axis %= len(leaf.shape)
             example = values.without_axis(leaf.bound.leaf, axis)
         planned.append(
             PlannedLeaf(fault.argument, fault.path, fault.found, axis, example, fault.entry)
         )
-    return VmapPlan(values.function(call.fun), size, tuple(planned))
+    doubtful = tuple(suspicions(everything, size))
+    return VmapPlan(values.function(call.fun), size, tuple(planned), doubtful)

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..show import values
-from ..specs.repair import written
 from ..trees import paths
 from ..trees.paths import KeyPath
+from ..trees.replace import replaced
 from .call import Advice, Call
 from .leaves import Leaf, is_size
 
@@ -77,8 +77,12 @@ def _stacked(column: tuple[Any, ...]) -> jax.ShapeDtypeStruct | None:
 
 
 def _with_argument(call: Call, *, position: int, path: KeyPath, new: Any) -> Call:
+    name = call.passed[position].name
+    if name in call.kwargs:
+        value = replaced(call.kwargs[name], {path: new})
+        return dataclasses.replace(call, kwargs={**call.kwargs, name: value})
     args = list(call.args)
-    args[position] = written(args[position], {path: new})
+    args[position] = replaced(args[position], {path: new})
     return dataclasses.replace(call, args=tuple(args))
 
 

@@ -24,8 +24,8 @@ def mesh_axes(leaf: Any, axis: int | None) -> Any:
 
 def check_shardings(call: Call, all_leaves: Sequence[Leaf]) -> list[Finding]:
     """What JAX refuses of shardings in types; all leaves must have the axis asked of them."""
-    mapped = [leaf for leaf in all_leaves if leaf.bound.value is not None]
-    over = [mesh_axes(leaf.bound.leaf, leaf.bound.value) for leaf in mapped]
+    mapped = [leaf for leaf in all_leaves if not (leaf.axis is None or leaf.is_split)]
+    over = [mesh_axes(leaf.bound.leaf, leaf.axis) for leaf in mapped]
     if not any(axes is not None for axes in over):
         return []
     first = mapped[0]
@@ -43,7 +43,7 @@ def check_shardings(call: Call, all_leaves: Sequence[Leaf]) -> list[Finding]:
         if axes != over[0]
     ]
     taken = {name for axes in over for name in _names(axes)}
-    shared = [leaf for leaf in all_leaves if leaf.bound.value is None]
+    shared = [leaf for leaf in all_leaves if leaf.axis is None]
     findings += [found for leaf in shared for found in _check_shared(leaf, taken)]
     return findings + _check_spmd(call, over[0])
 
@@ -74,9 +74,7 @@ def _check_spmd(call: Call, axes: Any) -> list[Finding]:
 
 
 def _over(leaf: Leaf) -> str:
-    return (
-        f"axis {leaf.bound.value} is sharded over {mesh_axes(leaf.bound.leaf, leaf.bound.value)!r}"
-    )
+    return f"axis {leaf.axis} is sharded over {mesh_axes(leaf.bound.leaf, leaf.axis)!r}"
 
 
 def _spec(leaf: Any) -> Any:

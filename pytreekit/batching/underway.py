@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .outputs import Refusal
+from .outputs import PlannedOutput, Refusal
 
 
 class Running:
@@ -24,9 +24,13 @@ class Running:
         entered: Whether the function has been entered.
         returned: Whether it has returned.
         refusal: Why what it returned is refused.
+        size: The size of the batch, where a plan asks for the outputs.
+        outputs: What it would do with these then.
     """
 
-    __slots__ = ("axes", "entered", "handed", "leaves", "refusal", "returned", "tracers")
+    __slots__ = (
+        "axes", "entered", "handed", "leaves", "outputs", "refusal", "returned", "size", "tracers",
+    )  # fmt: skip
 
     def __init__(self, leaves: list[Any]) -> None:
         self.leaves = leaves
@@ -36,6 +40,8 @@ class Running:
         self.entered = False
         self.returned = False
         self.refusal: Refusal | None = None
+        self.size: Any = None
+        self.outputs: tuple[PlannedOutput, ...] = ()
 
 
 class Underway(threading.local):

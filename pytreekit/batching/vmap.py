@@ -12,6 +12,7 @@ from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError
 from ..specs.hints import with_hints
+from ..specs.rest import marked
 from .vmapped import Vmapped
 from .written import Written, check_written
 
@@ -28,6 +29,8 @@ def vmap(
     axis_size: Any = None,
     spmd_axis_name: Any = None,
     *,
+    chunk_size: int | None = None,
+    remat: bool = False,
     checks: bool = True,
 ) -> Vmapped[P, R]: ...
 
@@ -40,6 +43,8 @@ def vmap(
     axis_name: Any = None,
     axis_size: Any = None,
     spmd_axis_name: Any = None,
+    chunk_size: int | None = None,
+    remat: bool = False,
     checks: bool = True,
 ) -> Callable[[Callable[P, R]], Vmapped[P, R]]: ...
 
@@ -52,6 +57,8 @@ def vmap(
     axis_size: Any = None,
     spmd_axis_name: Any = None,
     *,
+    chunk_size: Any = None,
+    remat: bool = False,
     checks: bool = True,
 ) -> Any:
     """Map a function over a batch axis, as `jax.vmap` does, and tell every fault of a call at once.
@@ -62,24 +69,35 @@ def vmap(
 
     Args:
         fun: A function of one example. Left out, `vmap` is a decorator with options.
-        in_axes: The axis to map each argument over: an int for all, None to share, or a tuple
-            with an entry for each positional argument, itself an int, None or a pytree prefix of
-            that argument. Keywords are mapped over axis 0. It is copied: later changes to it have
-            no effect.
+        in_axes: The axis to map each argument over. As in JAX: an int for all, None to share, or a
+            tuple with an entry for each positional argument, itself an int, None or a pytree prefix
+            of that argument; keywords are then mapped over axis 0. Or by name: a dict keyed by
+            parameters, `{"params": None, "x": 0, ...: 0}`, where `...` stands for all that are not
+            named; it governs keywords too, and an argument without an entry is a fault. In the
+            place of an axis there may be `ptk.SPLIT`, for a PRNG key, or a function of the leaf,
+            such as `ptk.if_array(0)`. It is copied: later changes to it have no effect.
         out_axes: Where the mapped axis goes in each output: an int, None for an output that does
             not vary, or a pytree prefix of the output.
         axis_name: A name of the axis for collectives in `fun` such as `jax.lax.psum`.
         axis_size: The size of the axis, needed where no argument is mapped.
         spmd_axis_name: The mesh axis to shard the mapped axis over, as in `jax.vmap`.
-        checks: Whether faults are explained; `False` is `jax.vmap` itself.
+        chunk_size: How many examples to map at once, None for all: chunk after chunk, by
+            `jax.lax.scan`, so that temporaries take the memory of one chunk. It goes with any
+            axes, but not with axis_name, over which a collective would see one chunk.
+        remat: Whether a gradient computes each chunk again, rather than keep what it needs of all.
+        checks: Whether faults are explained; `False` is `jax.vmap` itself, behind the same specs.
 
     Returns:
         The mapped function, with `.plan(*args)`, which tells what a call would do with each leaf
         and traces nothing, and `.check(*args)`, which returns the faults of a call.
 
     Raises:
-        SpecError: PTK001, PTK104 or PTK107, if an option is not what it must be. The mapped
-            function raises PTK101 to PTK109 and PTK201 to PTK204, when it is called.
+        SpecError: PTK001, PTK104, PTK105, PTK107 or PTK110, if an option is not what it must be.
+            The mapped function raises PTK101 to PTK109 and PTK201 to PTK204, when it is called.
+
+    Warns:
+        SpecWarning: PTK901 to PTK905, once for each mapped function, where the spec itself gives
+            away that a call which JAX accepts computes something else than is meant.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -94,6 +112,9 @@ def vmap(
         32
         >>> [fault.code for fault in predict.check(params, jnp.ones(()))]
         ['PTK101']
+        >>> by_name = ptk.vmap(predict.__wrapped__, in_axes={"params": None, "x": 0}, chunk_size=10)
+        >>> by_name(x=jnp.ones((32, 8)), params=params).shape
+        (32, 3)
 
     After `jax.vmap`, whose rules for `in_axes` and `out_axes` hold here exactly.
     """
@@ -103,6 +124,8 @@ def vmap(
         "axis_name": axis_name,
         "axis_size": axis_size,
         "spmd_axis_name": spmd_axis_name,
+        "chunk_size": chunk_size,
+        "remat": remat,
         "checks": checks,
     }
     if fun is ...:
@@ -112,10 +135,11 @@ def vmap(
         raise SpecError([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="vmap") from None
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # as JAX has it, at the top only
-    written = Written(fun, in_axes, out_axes, axis_name, spmd_axis_name)
-    if checks:
+    more = (axis_name, spmd_axis_name, chunk_size, remat)
+    written = Written(fun, marked(in_axes), out_axes, *more)
+    if checks or not written.is_plain:
         _raise_written(written)
-        written = Written(fun, _copied(in_axes), _copied(out_axes), axis_name, spmd_axis_name)
+        written = Written(fun, _copied(written.in_axes), _copied(out_axes), *more)
     return Vmapped(written, axis_size, checks=checks)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
+import itertools
 import sys
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import jax
@@ -12,14 +16,16 @@ import jax
 from ..compat import is_batched_sparse
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import SpecError, SpecWarning
 from ..specs.hints import with_hints
 from .call import Call
 from .check import check_call
-from .outputs import OutputCheck
+from .forms import is_function
+from .outputs import OutputCheck, Refusal
 from .plan import VmapPlan, plan_call
+from .silent import doubts, may_doubt
 from .structures import StructureCache
-from .transform import Batched, Running
+from .transform import Batched, ByLeaf, Running
 from .written import Written
 
 P = ParamSpec("P")
@@ -51,8 +57,9 @@ class Vmapped(Generic[P, R]):
         self._name = values.function(written.fun)
         self._outputs = OutputCheck(written.out_axes)
         self._known = StructureCache()
+        self._warned: set[str] = set()
         self._unchecked: Callable[..., Any] | None = None
-        if not checks:
+        if not checks and written.is_plain:
             self._unchecked = jax.vmap(written.fun, written.in_axes, **self._options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -84,21 +91,40 @@ class Vmapped(Generic[P, R]):
             self._raise_faults(self._call(args, kwargs))
         raise refused
 
-    def plan(self, *args: P.args, **kwargs: P.kwargs) -> VmapPlan:
-        """What a call would do with each leaf. Traces nothing; takes `jax.ShapeDtypeStruct`s.
+    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+        """What a call would do with each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
+
+        Args:
+            args: The arguments of the call.
+            outputs: Whether to trace the function, for what it would do with each output; without,
+                nothing is traced.
+            kwargs: The keywords of the call.
 
         Raises:
-            SpecError: If the arguments do not fit in_axes.
+            SpecError: If the arguments do not fit in_axes, or the outputs do not fit out_axes.
         """
         __tracebackhide__ = True
         call = self._call(args, kwargs)
         self._raise_faults(call)
-        return plan_call(call)
+        plan = plan_call(call)
+        if not outputs:
+            return plan
+        structure = jax.tree.structure((args, kwargs))
+        batched = self._known.get(structure) or self._batched(structure, args, kwargs)
+        running = batched.look(_leaves(args, kwargs), plan.axis_size)
+        if running.refusal is not None:
+            self._raise_refused(running.refusal)
+        return dataclasses.replace(plan, outputs=running.outputs)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
         faults, _ = with_hints(self._call(args, kwargs), check_call)
         return faults
+
+    def in_chunks(self, chunk_size: int | None) -> Vmapped[P, R]:
+        """The same function mapped in chunks of another size, or at once for None."""
+        written = dataclasses.replace(self._written, chunk_size=chunk_size)
+        return Vmapped(written, self._axis_size, checks=self._checks)
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         written = self._written
@@ -109,21 +135,49 @@ class Vmapped(Generic[P, R]):
             kwargs=kwargs,
             axis_size=self._axis_size,
             spmd_axis_name=written.spmd_axis_name,
+            chunk_size=written.chunk_size,
             broadcasts=self._outputs.broadcasts,
         )
 
-    def _batched(self, structure: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Batched:
+    def _batched(
+        self, structure: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Batched | ByLeaf:
         """The function batched for a structure that is new."""
         __tracebackhide__ = True
         call = self._call(args, kwargs)
         axes = call.axes()
         if call.mismatched or not any(axis is not None for axis in axes):
             self._raise_faults(call)  # also of a size that JAX would only refuse in the output
+        taken = True
+        if self._checks and may_doubt(call, self._written.axis_name, axes, _leaves(args, kwargs)):
+            taken = self._warn(call)
         own = jax.tree.structure((args, kwargs), is_leaf=is_batched_sparse)
         sparse = own.num_leaves != structure.num_leaves
-        batched = Batched(self._written.fun, own, axes, self._outputs, self._options, sparse=sparse)
-        self._known.put(structure, batched)
+
+        def batch(axes: Sequence[Any]) -> Batched:
+            return Batched(
+                self._written.fun, own, axes, self._outputs, self._options,
+                chunk_size=self._written.chunk_size, remat=self._written.remat, sparse=sparse,
+            )  # fmt: skip
+
+        by_leaf = any(map(is_function, axes))
+        batched = ByLeaf(axes, batch, sparse=sparse) if by_leaf else batch(axes)
+        if taken:  # else the next call of this structure is still to be warned of
+            self._known.put(structure, batched)
         return batched
+
+    def _warn(self, call: Call) -> bool:
+        """Warn of each doubt whose code was not warned of before, if JAX takes the call."""
+        if check_call(call):
+            return False
+        for code, its in itertools.groupby(
+            doubts(call, self._written.axis_name), lambda doubt: doubt.code
+        ):
+            if code not in self._warned:
+                warning = SpecWarning(its, doing=f"vmap({self._name})")
+                warnings.warn(warning, stacklevel=_levels())
+                self._warned.add(code)  # not if it was made an error: that stays one
+        return True
 
     def _raise_faults(self, call: Call) -> None:
         __tracebackhide__ = True
@@ -137,19 +191,23 @@ class Vmapped(Generic[P, R]):
                 repaired=repaired.repaired_axes(call) if repaired else None,
             ) from None
 
-    def _raise_refusal(self, running: Running, batched: Batched) -> None:
+    def _raise_refusal(self, running: Running, batched: Batched | ByLeaf) -> None:
         __tracebackhide__ = True
         refusal = running.refusal
         if refusal is None and self._outputs.keeps_unmapped:
             refusal = batched.refusal(running.leaves)
         if refusal is not None:
-            raise SpecError(
-                refusal.faults,
-                doing=f"vmap({self._name})",
-                where="out_axes",
-                when=f"when {self._name} returned",
-                repaired=refusal.repaired,
-            ) from None
+            self._raise_refused(refusal)
+
+    def _raise_refused(self, refusal: Refusal) -> None:
+        __tracebackhide__ = True
+        raise SpecError(
+            refusal.faults,
+            doing=f"vmap({self._name})",
+            where="out_axes",
+            when=f"when {self._name} returned",
+            repaired=refusal.repaired,
+        ) from None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else VmappedMethod(self, instance)
@@ -179,14 +237,26 @@ class VmappedMethod(Generic[R]):
         __tracebackhide__ = True
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
-        return self.__func__.plan(self.__self__, *args, **kwargs)
+        return self.__func__.plan(self.__self__, *args, outputs=outputs, **kwargs)
 
     def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
         """As `Vmapped.check`, with the instance as the first argument."""
         return self.__func__.check(self.__self__, *args, **kwargs)
 
+    def in_chunks(self, chunk_size: int | None) -> VmappedMethod[R]:
+        """As `Vmapped.in_chunks`, of the same instance."""
+        return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
+
 
 def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     return jax.tree.leaves((args, dict(kwargs)), is_leaf=is_batched_sparse)
+
+
+def _levels() -> int:
+    """How many calls up from the caller of this function the code of the user is."""
+    frame, levels = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame, levels = frame.f_back, levels + 1
+    return levels

@@ -16,9 +16,14 @@ from ..show import values
 from ..specs import arguments
 from ..specs.bind import check_sorts
 from ..specs.finding import Finding
-from ..specs.repair import change, written
+from ..specs.repair import change
+from ..specs.rest import Rest
 from ..trees import paths
 from ..trees.paths import KeyPath
+from ..trees.replace import replaced
+from .chunks import check_chunks
+from .forms import is_axis, is_form
+from .names import unknown_names
 
 
 class Write(NamedTuple):
@@ -38,13 +43,26 @@ class Written:
     out_axes: Any
     axis_name: Any = None
     spmd_axis_name: Any = None
+    chunk_size: Any = None
+    remat: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these options are in the form of `jax.vmap`, right or wrong."""
+        if isinstance(self.in_axes, dict) or self.chunk_size is not None:
+            return False
+        try:
+            leaves = jax.tree.leaves(self.in_axes, is_leaf=lambda node: isinstance(node, Rest))
+        except ValueError:  # a dict whose keys do not sort
+            return True
+        return not any(isinstance(leaf, Rest) or is_form(leaf) for leaf in leaves)
 
     def repaired(self, repairs: Sequence[Write]) -> Written:
         """A copy with repairs written into it."""
         new: dict[str, dict[KeyPath, Any]] = {}
         for name, path, spec in repairs:
             new.setdefault(name, {})[path] = spec
-        repaired = {name: written(getattr(self, name), its) for name, its in new.items()}
+        repaired = {name: replaced(getattr(self, name), its) for name, its in new.items()}
         return dataclasses.replace(self, **repaired)
 
     def change(self, new: Written, repairs: Sequence[Write]) -> str:
@@ -54,25 +72,31 @@ class Written:
 
 
 def check_written(options: Written) -> list[Finding]:
-    """Every axis must be an int or None, and in_axes such a one or a tuple."""
+    """Every axis must be one, and in_axes one axis, a tuple, or a dict by parameter name."""
     found = _check_container(options) or _check_axes("in_axes", options)
     names = ("axis_name", "spmd_axis_name")
     return [
+        *_check_names(options),
         *found,
+        *check_chunks(options.chunk_size, options.axis_name),
         *_check_axes("out_axes", options),
         *(_unhashable(name, getattr(options, name)) for name in names
           if not isinstance(getattr(options, name), Hashable)),
     ]  # fmt: skip
 
 
-def is_axis(value: Any) -> bool:
-    """Whether JAX takes `value` for an axis: exactly an int, or None."""
-    return value is None or type(value) is int
+def _check_names(options: Written) -> list[Finding]:
+    if not isinstance(options.in_axes, dict):
+        return []
+    return [
+        Finding(fault, tuple(Write("in_axes", (), spec) for spec in specs))
+        for fault, specs in unknown_names(options.fun, options.in_axes)
+    ]
 
 
 def _check_container(options: Written) -> list[Finding]:
     axes = options.in_axes
-    if type(axes) is tuple or is_axis(axes) or paths.is_leaf(axes):
+    if type(axes) in (tuple, dict, Rest) or is_axis(axes) or paths.is_leaf(axes):
         return []
     single = arguments.parameters(options.fun)
     fault = Fault(
@@ -97,7 +121,7 @@ def _check_axes(name: str, options: Written) -> list[Finding]:
     return [
         Finding(_no_axis(name, path, value, options.fun), _meant(name, path, value))
         for path, value in leaves
-        if not is_axis(value)
+        if not is_axis(value) and not (name == "in_axes" and is_form(value))
     ]
 
 
@@ -108,7 +132,10 @@ def _no_axis(name: str, path: KeyPath, value: Any, fun: Callable[..., Any]) -> F
     )
     argument = ""
     if name == "in_axes" and path:
-        argument = arguments.parameter_name(fun, paths.plain(path[0]))
+        first = paths.plain(path[0])
+        argument = first if isinstance(first, str) else ""
+        if isinstance(first, int):
+            argument = arguments.parameter_name(fun, first)
     axis = _as_axis(value)
     return Fault(
         "PTK107",

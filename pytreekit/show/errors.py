@@ -55,10 +55,50 @@ class SpecError(ValueError):
         state = {"faults": self.faults, "repaired": self.repaired, **self._told}
         try:
             pickle.dumps(self.repaired)
-        except (pickle.PicklingError, AttributeError, TypeError):
+        except Exception:  # noqa: BLE001  a user's __getstate__ may raise anything
             # A spec may hold a user's node that cannot be pickled; the faults must still travel.
             state["repaired"] = None
         return _rebuilt, (state,)
+
+
+class SpecWarning(UserWarning):
+    """A spec that JAX accepts and that gives away that it computes something else than is meant.
+
+    Given once for each mapped function and code. The module `warnings` governs it:
+    `warnings.filterwarnings("error", category=ptk.SpecWarning)` makes it an error.
+
+    Args:
+        faults: What is doubtful: a sequence of `Fault` with codes from PTK901.
+        doing: What was being done, and to which function: `"vmap(predict)"`.
+
+    Attributes:
+        faults: The faults as data, a tuple of `Fault`.
+
+    Examples:
+        >>> import warnings
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> scale = ptk.vmap(lambda x, by: x * by, in_axes=1)
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     scale(jnp.ones((3, 3)), by=jnp.ones((3, 3))).shape
+        (3, 3)
+        >>> caught[0].message.faults[0].code
+        'PTK901'
+    """
+
+    faults: tuple[Fault, ...]
+
+    def __init__(self, faults: Iterable[Fault], doing: str = "") -> None:
+        self.faults = tuple(faults)
+        self._doing = doing
+        super().__init__(message(self.faults, doing, kind="doubt"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.faults, self._doing)
+
+
+SpecWarning.__module__ = "pytreekit"
 
 
 def _rebuilt(state: dict[str, Any]) -> SpecError:

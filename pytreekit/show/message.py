@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from ..faults import CODES, Fault, Place
+from .lines import fitted
 from .values import listing
 
-WIDTH = 88
 MOST_GROUPS = 10
 MOST_ROWS = 8
 MOST_PLACES = 3
 
 
-def message(faults: Sequence[Fault], doing: str = "", where: str = "", when: str = "") -> str:
+def message(
+    faults: Sequence[Fault], doing: str = "", where: str = "", when: str = "", kind: str = "fault"
+) -> str:
     """The whole text of an error.
 
     Args:
@@ -23,8 +24,9 @@ def message(faults: Sequence[Fault], doing: str = "", where: str = "", when: str
         doing: What was being done, and to which function: `"vmap(predict)"`.
         where: The spec that is at fault: `"in_axes"`.
         when: When it was found: `"before tracing"`.
+        kind: What the faults are called.
     """
-    count = f"{len(faults)} fault" + "s" * (len(faults) != 1)
+    count = f"{len(faults)} {kind}" + "s" * (len(faults) != 1)
     head = f"{doing}: " * bool(doing) + count + f" in {where}" * bool(where)
     lines = [head + f", found {when}" * bool(when), ""]
     groups = [list(group) for _, group in _grouped(faults)]
@@ -34,7 +36,7 @@ def message(faults: Sequence[Fault], doing: str = "", where: str = "", when: str
     if left_out:
         codes = sorted({fault.code for group in left_out for fault in group})
         lines.append(f"  ... and {sum(map(len, left_out))} more ({', '.join(codes)}): see .faults")
-    return "\n".join(line for raw in lines for line in _wrapped(raw))
+    return fitted(lines)
 
 
 def _grouped(faults: Sequence[Fault]) -> Iterable[tuple[tuple[str, ...], Iterable[Fault]]]:
@@ -44,6 +46,8 @@ def _grouped(faults: Sequence[Fault]) -> Iterable[tuple[tuple[str, ...], Iterabl
         if fault.code == "PTK102":  # one disagreement, however many leaves take part
             return (fault.code,)
         spec = "" if fault.code.startswith("PTK2") and fault.hint else fault.spec_path
+        if fault.code == "PTK205":  # many places that differ alike from those of another tree
+            spec = fault.wanted
         return (fault.code, spec, fault.found, fault.title, fault.note, fault.hint)
 
     return itertools.groupby(faults, cause)
@@ -90,13 +94,3 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _fix(fault: Fault) -> list[str]:
     return _indented([f"fix: {fault.hint}"]) if fault.hint else []
-
-
-def _wrapped(line: str) -> list[str]:
-    """A line broken at spaces where it is too long; a long word is cut, never lost."""
-    if len(line) <= WIDTH:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(
-        line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True
-    )

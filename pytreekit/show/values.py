@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 _ADDRESS = re.compile(r"<(?:[\w.<>]*\.)?(\w+) object at 0x\w+>")
+_FUNCTION = re.compile(r"<function (?:[\w.<>]*\.)?(\w+|<lambda>) at 0x\w+>")
 _SHORT_DTYPE = (("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
 
 
@@ -22,9 +23,9 @@ def leaf(value: Any) -> str:
     ('f32[32,8]', 'str')
     """
     aval = typeof(value)
-    if aval is not None:
+    if aval is not None and not isinstance(value, np.ndarray):
         return array(aval.dtype, aval.shape)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):  # by its own dtype, of which JAX may make a shorter one
         kind = "masked " if isinstance(value, np.ma.MaskedArray) else ""
         return kind + array(value.dtype, value.shape)
     shape = getattr(value, "shape", None)
@@ -73,7 +74,7 @@ def tree(node: Any, size: int | None = None) -> str:
 def spec(value: Any, width: int = 52) -> str:
     """A spec on one line, cut at `width` characters."""
     try:
-        line = re.sub(r"\s+", " ", _ADDRESS.sub(r"<\1>", repr(value)))
+        line = re.sub(r"\s+", " ", _ADDRESS.sub(r"<\1>", _FUNCTION.sub(r"\1", repr(value))))
     except Exception:  # noqa: BLE001  a user's __repr__ must not hide the fault it appears in
         line = type(value).__name__
     return line if len(line) <= width else line[: width - 4] + " ..."
@@ -113,3 +114,9 @@ def without_axis(value: Any, axis: int) -> str:
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     aval = typeof(value)
     return type(value).__name__ + shape_text(shape) if aval is None else array(aval.dtype, shape)
+
+
+def with_axis(value: Any, axis: int, size: Any) -> str:
+    """An array as it is with one more axis: what all examples make of it together."""
+    aval = jax.typeof(value)
+    return array(aval.dtype, (*aval.shape[:axis], size, *aval.shape[axis:]))

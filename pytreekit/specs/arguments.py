@@ -9,12 +9,22 @@ from typing import Any
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
+def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except Exception:  # noqa: BLE001  builtins have none, and a user's __signature__ may raise
+        return None
+
+
+def has_signature(fun: Callable[..., Any]) -> bool:
+    """Whether a function has a signature that can be read."""
+    return _signature(fun) is not None
+
+
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function, none where it has no signature that can be read."""
-    try:
-        return list(inspect.signature(fun).parameters.values())
-    except Exception:  # noqa: BLE001  builtins have none, and a user's __signature__ may raise
-        return []
+    signature = _signature(fun)
+    return [] if signature is None else list(signature.parameters.values())
 
 
 def positional_names(fun: Callable[..., Any], count: int) -> list[str]:
@@ -31,3 +41,9 @@ def parameter_name(fun: Callable[..., Any], index: int) -> str:
     """The name of a positional parameter, `""` where there is no such parameter."""
     names = [parameter.name for parameter in parameters(fun) if parameter.kind in _POSITIONAL]
     return names[index] if index < len(names) else ""
+
+
+def rest_name(fun: Callable[..., Any]) -> str:
+    """The name of `*args`, `""` where there is none."""
+    kinds = {parameter.kind: parameter.name for parameter in parameters(fun)}
+    return kinds.get(inspect.Parameter.VAR_POSITIONAL, "")

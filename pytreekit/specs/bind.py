@@ -12,6 +12,7 @@ from ..trees.paths import IsLeaf, KeyPath
 from .finding import Finding
 from .meeting import Meeting
 from .mismatch import mismatches
+from .rest import expanded
 
 
 class Bound(NamedTuple):
@@ -42,7 +43,7 @@ class Binding:
     """A spec tree bound to a tree. Iterate for a `Bound` per leaf, in flattening order.
 
     Attributes:
-        spec: The spec tree.
+        spec: The spec tree, with the tree's own keys in the place of every `...`.
         tree: The tree.
         name: What messages call the tree.
         spec_name: What messages call the spec.
@@ -63,14 +64,14 @@ class Binding:
         is_leaf: IsLeaf = None,
         fill: Any = None,
     ) -> None:
-        self.spec = spec
+        self.spec, self._from_rest = expanded(spec, tree, is_leaf)
         self.tree = tree
         self.name = name
         self.spec_name = spec_name
         self.is_leaf = is_leaf
         self.entries: list[Entry] = []
         self.findings = [
-            *check_sorts(spec, Fault("PTK104", "", "", spec_name, "", "")),
+            *check_sorts(self.spec, Fault("PTK104", "", "", spec_name, "", "")),
             *check_sorts(tree, Fault("PTK104", name, "", "", "dict", "")),
         ]
         if not self.findings:
@@ -95,8 +96,18 @@ class Binding:
 
     def fault(self, code: str, bound: Bound, found: str, wanted: str, **more: Any) -> Fault:
         """A fault of one leaf, at its place."""
-        place = self.name, paths.text(bound.path), self.spec_name + paths.text(bound.spec_path)
+        place = self.name, paths.text(bound.path), self.spec_name + self._written(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
+
+    def _written(self, path: KeyPath) -> str:
+        """A path in the spec as the user wrote it: with `[...]` where that stands."""
+        if not self._from_rest:
+            return paths.text(path)
+        keys = [
+            "[...]" if path[: depth + 1] in self._from_rest else paths.text((key,))
+            for depth, key in enumerate(path)
+        ]
+        return "".join(keys)
 
     def _walk(self, fill: Any) -> None:
         """Go down both trees side by side, without recursion: specs may be as deep as trees are."""
@@ -124,8 +135,9 @@ def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -
 
     The engine behind every check of pytreekit, for authors of other transformations. `None` and
     whatever JAX takes for a leaf is a spec value and governs all that lies below its place.
-    Below that, containers must agree in type, keys and static data. A mismatch does not stop
-    the walk: it goes on with what both sides share, so that `.faults` has every mismatch.
+    Below that, containers must agree in type, keys and static data. A dict may have the key `...`,
+    for the children of its node that it does not name. A mismatch does not stop the walk: it goes
+    on with what both sides share, so that `.faults` has every mismatch.
 
     Args:
         spec: A pytree prefix of `tree`, of values of any kind (axes, PartitionSpecs, bools, ...).

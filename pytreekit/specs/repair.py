@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 
 from ..show import values as shown
 from ..trees import paths
-from ..trees.paths import KeyPath
+from ..trees.replace import replaced
 from .bind import Binding
 from .finding import Replace, Revalue
 
 MOST_CHANGES = 2
 """Changes that a hint spells out."""
+
+LONGEST_VALUE = 160
+"""Characters of a value that a hint writes out: one that is cut nobody can follow."""
 
 LONG_STATEMENT = 60
 """Characters from which on a dict is not written out for one key that changes."""
@@ -33,35 +36,7 @@ def respecified(binding: Binding, repairs: Sequence[Replace | Revalue]) -> Any:
             its = [values.get(path + below, value) for below, _ in leaves]
             if not all(paths.same(one, value) for one in its):
                 new[path] = _prefix(subtree, its, binding.is_leaf)
-    return written(binding.spec, new)
-
-
-def written(spec: Any, new: Mapping[KeyPath, Any]) -> Any:
-    """A copy of `spec` with new values at their paths; only the nodes on the way are made anew.
-
-    What is written at the path of a node stands for all that would be written below it.
-    """
-    if () in new:
-        return new[()]
-    made: dict[KeyPath, tuple[Any, dict[Any, Any]]] = {}
-    for path, value in new.items():
-        node = spec
-        for depth, key in enumerate(path):
-            here = path[:depth]
-            if here in new:
-                break
-            if here not in made:
-                children, structure = paths.children(node)
-                made[here] = structure, dict(children)
-            node = made[here][1][key]
-        else:
-            made[path[:-1]][1][path[-1]] = value
-    for path in sorted(made, key=len, reverse=True):
-        structure, children = made[path]
-        spec = structure.unflatten(children.values())
-        if path:
-            made[path[:-1]][1][path[-1]] = spec
-    return spec
+    return replaced(binding.spec, new)
 
 
 def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
@@ -107,7 +82,7 @@ def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
 
 
 def _statement(place: str, old: Any, new: Any) -> str:
-    whole = f"{place} = {shown.spec(new)}"
+    whole = f"{place} = {shown.spec(new, LONGEST_VALUE)}"
     if type(old) is not dict or type(new) is not dict or len(whole) < LONG_STATEMENT:
         return whole
     added = [key for key in new if key not in old]

@@ -44,9 +44,9 @@ def load() -> Digits:
     )
 
 
-def new_params() -> Params:
-    """The classifier before it has learned anything; always the same."""
-    hidden, out = jax.random.split(jax.random.key(0))
+def new_params(key: Array) -> Params:
+    """The classifier before it has learned anything."""
+    hidden, out = jax.random.split(key)
     return {"hidden": _layer(hidden, PIXELS, HIDDEN), "out": _layer(out, HIDDEN, CLASSES)}
 
 

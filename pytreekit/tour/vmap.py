@@ -53,12 +53,12 @@ def _train(screen: Screen, digits: Digits) -> Params:
     screen.heading("Train a classifier that is written for one image, mapped over a batch")
     screen.source(loss)
     screen.source(train_step)
-    params, step = new_params(), jax.jit(train_step)
+    params, step = new_params(jax.random.key(0)), jax.jit(train_step)
     shuffled = np.random.default_rng(1)
     with screen.progress("epoch", EPOCHS) as advance:
         for _ in range(EPOCHS):
             values = []
-            for images, labels in _batches(digits.train, shuffled):
+            for images, labels in batches(digits.train, shuffled):
                 params, value = step(params, images, labels)
                 values.append(value)
             advance(f"loss {np.mean(values):.3f}")
@@ -68,7 +68,7 @@ def _train(screen: Screen, digits: Digits) -> Params:
     return params
 
 
-def _batches(examples: Examples, shuffled: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+def batches(examples: Examples, shuffled: np.random.Generator) -> Iterator[tuple[Array, Array]]:
     """The examples in a new order. The last few that fill no batch wait for the next time."""
     count = len(examples.labels) // BATCH
     order = shuffled.permutation(len(examples.labels))
