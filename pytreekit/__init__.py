@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .specs.bind import bind as bind
     from .specs.partition import axes_like as axes_like
     from .specs.partition import partition as partition
+    from .specs.rules import Rules as Rules
+    from .trees.boxes import register_box as register_box
     from .trees.combine import combine as combine
     from .trees.diff import diff as diff
     from .trees.stack import stack as stack
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SPLIT",
     "Fault",
+    "Rules",
     "SpecError",
     "SpecWarning",
     "axes_like",
@@ -38,6 +41,7 @@ __all__ = [
     "if_array",
     "partition",
     "raise_faults",
+    "register_box",
     "stack",
     "suggest_chunk_size",
     "summary",
@@ -48,6 +52,7 @@ __all__ = [
 _WHERE = {
     "SPLIT": "batching.forms",
     "Fault": "faults",
+    "Rules": "specs.rules",
     "SpecError": "show.errors",
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",
@@ -57,6 +62,7 @@ _WHERE = {
     "if_array": "batching.forms",
     "partition": "specs.partition",
     "raise_faults": "show.errors",
+    "register_box": "trees.boxes",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",
     "summary": "trees.summary",
