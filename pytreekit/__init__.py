@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .specs.bind import bind as bind
     from .specs.partition import axes_like as axes_like
     from .specs.partition import partition as partition
+    from .specs.rule_values import by_rank as by_rank
+    from .specs.rule_values import optional as optional
     from .specs.rules import Rules as Rules
     from .trees.boxes import register_box as register_box
     from .trees.combine import combine as combine
@@ -36,9 +38,11 @@ __all__ = [
     "SpecWarning",
     "axes_like",
     "bind",
+    "by_rank",
     "combine",
     "diff",
     "if_array",
+    "optional",
     "partition",
     "raise_faults",
     "register_box",
@@ -57,9 +61,11 @@ _WHERE = {
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",
     "bind": "specs.bind",
+    "by_rank": "specs.rule_values",
     "combine": "trees.combine",
     "diff": "trees.diff",
     "if_array": "batching.forms",
+    "optional": "specs.rule_values",
     "partition": "specs.partition",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",

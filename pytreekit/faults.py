@@ -23,6 +23,8 @@ CODES: dict[str, str] = {
     "PTK203": "numbers of entries differ",
     "PTK204": "static fields differ",
     "PTK205": "trees differ",
+    "PTK305": "no rule matches",
+    "PTK306": "a bad rule",
     "PTK901": "a keyword is mapped against in_axes",
     "PTK902": "the words of a raw key are mapped",
     "PTK903": "a negative axis counts differently on each leaf",

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..trees.structures import MOST
 from .chunks import Chunks
 from .forms import SPLIT, can_be_sliced, is_axis, resolved
 from .outputs import OutputCheck, Refusal
 from .shardings import mesh_axes
-from .structures import MOST
 from .underway import Running, underway
 from .varying import varying
 

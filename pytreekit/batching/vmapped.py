@@ -18,13 +18,13 @@ from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError, SpecWarning
 from ..specs.hints import with_hints
+from ..trees.structures import StructureCache
 from .call import Call
 from .check import check_call
 from .forms import is_function
 from .outputs import OutputCheck, Refusal
 from .plan import VmapPlan, plan_call
 from .silent import doubts, may_doubt
-from .structures import StructureCache
 from .transform import Batched, ByLeaf, Running
 from .written import Written
 

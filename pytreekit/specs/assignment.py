@@ -1,17 +1,22 @@
-"""What rules say of each leaf of a tree, unread."""
+"""What rules say of each leaf of a tree."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 from jax.tree_util import keystr
 
-from ..trees import boxes
+from ..faults import Fault
+from ..show import values as shown
+from ..trees import paths
 from ..trees.boxes import Ends
 from ..trees.paths import KeyPath
+from .clashes import clashes
+from .nearest import Nearest, nearest
+from .rule_values import UNMATCHED, is_function, rank
 
 if TYPE_CHECKING:
     from .rules import Rules
@@ -19,19 +24,8 @@ if TYPE_CHECKING:
 NO_RULE = -1
 """The number of the rule of a leaf that no rule matches."""
 
-
-class Unmatched:
-    """The type of `UNMATCHED`."""
-
-    def __repr__(self) -> str:
-        return "UNMATCHED"
-
-    def __reduce__(self) -> str:
-        return "UNMATCHED"  # one object, however it is copied
-
-
-UNMATCHED: Final = Unmatched()
-"""The value of a leaf that no rule matches, where there is no default."""
+MOST_CLUES = 40
+"""Kinds of leaves for which the nearest rule is looked for; a message shows fewer."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,27 +34,128 @@ class Assignment:
 
     Attributes:
         rules: The rules.
-        leaves: The leaves of the tree.
-        treedef: The structure of the tree as it was given, boxes included.
+        ends: The leaves of the tree, with their paths.
         numbers: The index of the rule that took each leaf, -1 where none did.
-        values: The value of that rule, unread; the default where no rule matches, or `UNMATCHED`.
+        said: What that rule says, or the default: functions are not called yet.
     """
 
     rules: Rules
-    leaves: list[Any]
-    treedef: Any
+    ends: Ends
     numbers: list[int]
-    values: list[Any]
-    _ends: Callable[[], Ends]
+    said: list[Any]
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The leaves of the tree."""
+        return self.ends.leaves
+
+    @property
+    def treedef(self) -> Any:
+        """The structure of the tree as it was given, boxes included."""
+        return self.ends.structure
+
+    @functools.cached_property
+    def values(self) -> list[Any]:
+        """The value of each leaf, unread; `UNMATCHED` where nothing gives one."""
+        if not self.rules.has_functions:
+            return self.said
+        return [
+            self._called(index, value) if is_function(value) else value
+            for index, value in enumerate(self.said)
+        ]
 
     def path(self, index: int) -> KeyPath:
         """The key path of a leaf."""
-        return self._paths.paths[index]
+        return self.ends.paths[index]
 
     def text(self, index: int) -> str:
         """The path of a leaf as the text that rules match: it ends at the box of an array."""
-        return keystr(self._paths.texts[index], simple=True, separator="/")
+        return keystr(self.ends.texts[index], simple=True, separator="/")
+
+    def nearest(self, index: int) -> str | None:
+        """What might be meant for a leaf that no rule matches, None where there is no clue."""
+        found = self._nearest(index)
+        if found is None:
+            return None
+        place = self.rules.place(found.number)
+        said = f"{place} = {self.rules.patterns[found.number].text!r}, {found.fact}"
+        return f"{said}: write {found.instead!r}" if found.instead else said
+
+    def faults(
+        self, name: str = "tree", spec_name: str = "rules", skip: Collection[int] = ()
+    ) -> list[Fault]:
+        """PTK305 for each leaf that nothing gives a value; PTK306 where a rule is at fault for it.
+
+        Args:
+            name: What messages call the tree.
+            spec_name: What they call the rules.
+            skip: The indices of leaves that need no rule.
+        """
+        found: dict[tuple[str, ...], list[Fault]] = {}
+        for index, number in enumerate(self.numbers):
+            needs = number == NO_RULE or self.rules.has_functions
+            if needs and self.values[index] is UNMATCHED and index not in skip:
+                fault = self._unmatched(index, name, spec_name)
+                cause = fault.spec_path, fault.found, fault.fact, fault.note, fault.hint
+                found.setdefault(cause, []).append(fault)  # what is alike is told as one
+        return [
+            *(fault for alike in found.values() for fault in alike),
+            *(self._clash(*its, name, spec_name) for its in self._clashes()),
+        ]
+
+    def _unmatched(self, index: int, name: str, spec_name: str) -> Fault:
+        number, leaf = self.numbers[index], self.leaves[index]
+        place, found = paths.text(self.path(index)), shown.leaf(leaf)
+        if number != NO_RULE:
+            fact = f"its rule has no entry for rank {rank(leaf)}"
+            its = self.rules.place(number, spec_name), found, shown.spec(self.said[index])
+            return Fault("PTK306", name, place, *its, fact=fact, note=self._pattern(number))
+        near, fact = self._nearest(index), "no rule matches"
+        if near is None:
+            known = shown.count(len(self.rules.patterns), "rule")
+            note = f"none of {known} is like it"
+            return Fault("PTK305", name, place, spec_name, found, "", fact=fact, note=note)
+        where, pattern = self.rules.place(near.number, spec_name), self._pattern(near.number)
+        hint = f"write {near.instead!r} in {where}" if near.instead else ""
+        return Fault(
+            "PTK305", name, place, where, found, pattern, hint=hint, fact=fact, note=near.fact
+        )
+
+    def _clash(self, index: int, other: int, name: str, spec_name: str) -> Fault:
+        number = self.numbers[index]
+        there = name + paths.text(self.path(other))
+        place, found = paths.text(self.path(index)), shown.leaf(self.leaves[index])
+        where, pattern = self.rules.place(number, spec_name), self._pattern(number)
+        fact = "a rule cannot tell it from another leaf"
+        note = f"{there} is {self.text(other)!r}, too"
+        return Fault("PTK306", name, place, where, found, pattern, fact=fact, note=note)
+
+    def _pattern(self, number: int) -> str:
+        return shown.spec(self.rules.patterns[number].text)
+
+    def _clashes(self) -> Iterator[tuple[int, int]]:
+        if self.rules.cuts_keys:
+            yield from clashes(self.ends.texts, self.numbers, self.rules)
+
+    def _nearest(self, index: int) -> Nearest | None:
+        """As it is for all leaves whose texts differ in numbers alone; only for some of these."""
+        text = self.text(index)
+        kind = "".join("0" if character.isdecimal() else character for character in text)
+        if kind not in self._clues and len(self._clues) < MOST_CLUES:
+            its = self.rules.patterns, text, self.rules.split, frozenset(self.numbers)
+            self._clues[kind] = nearest(*its)
+        return self._clues.get(kind)
 
     @functools.cached_property
-    def _paths(self) -> Ends:
-        return self._ends()
+    def _clues(self) -> dict[str, Nearest | None]:
+        return {}
+
+    def _called(self, index: int, function: Callable[[str, Any], Any]) -> Any:
+        text = self.text(index)
+        try:
+            return function(text, self.leaves[index])
+        except Exception as error:
+            number = self.numbers[index]
+            its = "the default" if number == NO_RULE else self.rules.place(number)
+            error.add_note(f"ptk.Rules called {its} for {text!r}")
+            raise

@@ -2,55 +2,240 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
-from ..faults import Fault
-from ..show import values
-from ..show.errors import raise_faults
-from ..trees import boxes
+from ..show import values as shown
+from ..show.errors import SpecError, raise_faults
+from ..trees import boxes, paths
+from ..trees.boxes import Ends
 from ..trees.paths import IsLeaf
-from .assignment import NO_RULE, UNMATCHED, Assignment
-from .patterns import BadPattern, Pattern, parsed
+from ..trees.sorts import check_sorts
+from ..trees.structures import SeenTwice
+from .assignment import NO_RULE, Assignment
+from .globs import BadPattern
+from .patterns import Pattern, parsed
+from .patterns import prefix as read_prefix
+from .reading import Read, bad_rule, read
+from .regexes import Endless, Regexes
+from .rule_values import UNMATCHED, is_function
 from .trie import Trie
 
 
 class Rules:
-    """Ordered rules"""
+    r"""Ordered rules over the paths of a tree: a pattern and a value each, the first match wins.
+
+    The path of a leaf is text: its keys with `/` between them, as `keystr(path, simple=True,
+    separator="/")` gives it. It ends at the box of an array (`ptk.register_box`), so that one rule
+    serves plain trees, boxed ones and nnx states. A pattern is
+
+    - a glob of whole segments at the end of the path: `kernel` is any leaf of that name,
+      `mlp/up/kernel` any path that ends so, `mlp/**` all below any `mlp`. A `/` in front binds the
+      whole path; `*` matches within a segment, `**` zero or more segments, `{a,b}` either, and `\`
+      makes the next character literal, as all others are;
+    - or a regular expression, which is searched for in the text: `"re:..."`, or a compiled one.
+
+    A value may be anything: text and `PartitionSpec`s for `ptk.partition_specs`, bools for masks,
+    labels, axes, numbers. A function of a path (as text) and a leaf is called for the value.
+
+    Args:
+        rules: The pairs `(pattern, value)` in order, or a mapping of patterns to values.
+            `ptk.optional(pattern, value)` stands for a rule that may match nothing.
+        default: The value of leaves that no rule matches. Without one, they are faults.
+        split: The characters that cut a path, and globs, into segments: `"/"`, or `"/."` for trees
+            that have dots in their keys, as those of Hugging Face have.
+
+    Attributes:
+        entries: The rules in order, each with its `.pattern`, `.value` and whether it is
+            `.optional`; the pattern has its `.text`.
+        patterns: The patterns alone.
+        values: The values alone.
+        default: The default, `UNMATCHED` where there is none.
+        split: As it was given.
+
+    Raises:
+        SpecError: PTK306, with all rules that cannot be read.
+
+    Examples:
+        >>> import pytreekit as ptk
+        >>> params = {"mlp": {"up": {"kernel": 1, "bias": 2}}, "norm": {"scale": 3}}
+        >>> decay = ptk.Rules([("{bias,scale}", False), ("**", True)])
+        >>> decay(params)
+        {'mlp': {'up': {'bias': False, 'kernel': True}}, 'norm': {'scale': False}}
+        >>> frozen = ptk.Rules([("mlp/**", "frozen")], default="trained")
+        >>> frozen(params)["norm"]
+        {'scale': 'trained'}
+
+    After `match_partition_rules` of EasyLM, whose lists `Rules.from_regexes` reads.
+    """
 
     def __init__(self, rules: Any = (), *, default: Any = UNMATCHED, split: str = "/") -> None:
-        pairs = [tuple(pair) for pair in rules]
-        self.patterns: tuple[Pattern, ...] = tuple(parsed(p, split) for p, _ in pairs)
-        self.values = tuple(value for _, value in pairs)
+        found, faults = read(rules, split)
+        raise_faults(faults, doing="Rules")
+        self.entries: tuple[Read, ...] = tuple(found)
         self.default = default
         self.split = split
-        self._trie = Trie([p.globs for p in self.patterns], split)
+        self._known = SeenTwice()
 
-    def assign(self, tree: Any, *, is_leaf: IsLeaf = None) -> Assignment:
-        """The rule and value of each leaf."""
-        ends = boxes.ends(tree, is_leaf)
-        numbers = self._trie.first(ends.texts)
-        most = len(self.patterns)
-        regexes = [(n, p.regex) for n, p in enumerate(self.patterns) if p.regex is not None]
-        a = Assignment(self, ends.leaves, ends.structure, numbers, [], lambda: ends)
-        for i, best in enumerate(numbers):
-            if regexes:
-                text = a.text(i)
-                for n, r in regexes:
-                    if n < best and r.search(text):
-                        best = n
-                        break
-            numbers[i] = NO_RULE if best == most else best
-        said = [*self.values, self.default]
-        a.values.extend(said[n] for n in numbers)
-        for i, v in enumerate(a.values):
-            if callable(v) and not isinstance(v, type):
-                a.values[i] = v(a.text(i), a.leaves[i])
-        return a
+    @classmethod
+    def _made(cls, rules: Iterable[Read], default: Any, split: str) -> Rules:
+        """Rules that have been read."""
+        made = cls(default=default, split=split)
+        made.entries = tuple(rules)
+        return made
+
+    @functools.cached_property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The pattern of each rule."""
+        return tuple(rule.pattern for rule in self.entries)
+
+    @functools.cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The value of each rule."""
+        return tuple(rule.value for rule in self.entries)
 
     def __call__(self, tree: Any) -> Any:
-        """values"""
-        a = self.assign(tree)
-        return a.treedef.unflatten(a.values)
+        """The tree of values: in the place of each leaf, what its rule says.
+
+        Args:
+            tree: Any pytree.
+
+        Returns:
+            A tree of the structure of `tree`.
+
+        Raises:
+            SpecError: PTK305, if a leaf matches no rule and there is no default; PTK306, if a rule
+                cannot tell two leaves apart, has no entry for a rank, or searches without end;
+                PTK104, if JAX cannot flatten the tree.
+        """
+        found = self.assign(tree)
+        raise_faults(found.faults(), doing="rules(tree)")
+        return found.treedef.unflatten(found.values)
+
+    def assign(self, tree: Any, *, is_leaf: IsLeaf = None) -> Assignment:
+        """The rule and the value of each leaf, for what is to be checked before it is used.
+
+        Args:
+            tree: Any pytree.
+            is_leaf: What counts as a leaf besides what JAX takes for one.
+
+        Returns:
+            `.numbers` and `.values` in flattening order, `.faults()`, and paths and texts on
+            demand. A leaf that nothing gives a value has the number -1 and the value `UNMATCHED`.
+
+        Raises:
+            SpecError: PTK306, if a regular expression searches without end; PTK104, if JAX cannot
+                flatten the tree.
+        """
+        try:
+            ends, numbers = self._numbered(tree, is_leaf)
+        except ValueError:
+            raise_faults(check_sorts(tree, "tree"), doing="rules(tree)")
+            raise
+        except Endless as endless:
+            place, text = self.place(endless.number), self.patterns[endless.number].text
+            fault = bad_rule(place, shown.spec(text), endless.fact, endless.note)
+            raise SpecError([fault], doing="rules(tree)", where="rules") from None
+        said = [*self.values, self.default]
+        return Assignment(self, ends, numbers, [said[number] for number in numbers])
+
+    def under(self, prefix: str) -> Rules:
+        """The same rules for a part of a larger tree.
+
+        `rules.under("params/vision")` says of the leaves below `params/vision` what `rules` say of
+        those of that subtree alone, and nothing of any other leaf; a default becomes a last rule.
+
+        Args:
+            prefix: The path of the part from the root: a glob, without or with `/` in front.
+
+        Returns:
+            Rules, to be put together with those of other parts by `|`.
+
+        Raises:
+            SpecError: PTK306, if the prefix is no glob.
+
+        Examples:
+            >>> import pytreekit as ptk
+            >>> vision, text = ptk.Rules([("/w", "v")]), ptk.Rules([("w", "t")])
+            >>> both = vision.under("vision") | text.under("text")
+            >>> both({"vision": {"w": 1}, "text": {"head": {"w": 2}}})
+            {'text': {'head': {'w': 't'}}, 'vision': {'w': 'v'}}
+        """
+        try:
+            place = read_prefix(prefix, self.split)
+        except BadPattern as bad:
+            fault = bad_rule("prefix", shown.spec(prefix), bad.fact, bad.note)
+            raise SpecError([fault], doing="rules.under") from None
+        rest = (
+            [] if self.default is UNMATCHED else [Read(parsed("**"), self.default, optional=True)]
+        )
+        its = [rule.below(place, self.split) for rule in [*self.entries, *rest]]
+        return Rules._made(its, UNMATCHED, self.split)
+
+    def __or__(self, override: Any) -> Rules:
+        """These rules, and others that come first and whose default counts, if they have one."""
+        if not isinstance(override, Rules):
+            return NotImplemented
+        if override.split != self.split:
+            fact = f"rules that split at {self.split!r} and at {override.split!r} are not joined"
+            raise SpecError([bad_rule("split", "", fact)], doing="rules | rules") from None
+        default = self.default if override.default is UNMATCHED else override.default
+        return Rules._made([*override.entries, *self.entries], default, self.split)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rules):
+            return NotImplemented
+        alike = self.split == other.split and len(self.entries) == len(other.entries)
+        mine, its = ((*rules.entries, rules.default) for rules in (self, other))
+        return alike and all(map(paths.same, mine, its))
+
+    def __hash__(self) -> int:
+        return hash((self.split, *(pattern.text for pattern in self.patterns)))
+
+    def __reduce__(self) -> Any:
+        return Rules._made, (self.entries, self.default, self.split)
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"({rule.pattern.text!r}, {rule.value!r})" for rule in self.entries)
+        default = "" if self.default is UNMATCHED else f", default={self.default!r}"
+        split = "" if self.split == "/" else f", split={self.split!r}"
+        return f"Rules([{pairs}]{default}{split})"
+
+    def _numbered(self, tree: Any, is_leaf: IsLeaf) -> tuple[Ends, list[int]]:
+        """The leaves, and the number of the rule of each; known after a tree has come twice."""
+        known = self._known if is_leaf is None else None
+        if known is not None and not known.is_empty:
+            ends = Ends(tree, paths_first=False)
+            kinds, numbers = known.get(ends.structure) or (None, [])
+            if kinds == boxes.kinds():
+                return ends, numbers
+        ends = Ends(tree, is_leaf)
+        most = len(self.entries)
+        found = self._regexes.first(ends.texts, self._trie.first(ends.texts))
+        numbers = [NO_RULE if number == most else number for number in found]
+        if known is not None:
+            known.put(ends.structure, (boxes.kinds(), numbers))
+        return ends, numbers
+
+    @functools.cached_property
+    def _trie(self) -> Trie:
+        return Trie([pattern.globs for pattern in self.patterns], self.split)
+
+    @functools.cached_property
+    def _regexes(self) -> Regexes:
+        return Regexes(self.patterns, self.split)
+
+    @property
+    def cuts_keys(self) -> bool:
+        """Whether a key was looked at that has separators in its text."""
+        return self._trie.cuts_keys or self._regexes.cuts_keys
+
+    def place(self, number: int, name: str = "rules") -> str:
+        """Where a rule stands: `rules[3]`."""
+        return f"{name}[{number}]"
+
+    @functools.cached_property
+    def has_functions(self) -> bool:
+        """Whether a value is a function, to be called for each of its leaves."""
+        return any(map(is_function, (*self.values, self.default)))

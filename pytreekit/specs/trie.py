@@ -1,82 +1,95 @@
-"""All globs at once: a trie over segments from the end of the path, without making any text."""
+"""All globs at once: a trie over segments from the end of the path, without making any text.
+
+The places in the trie that a path may be at are found once for each state that they form, and each
+key that leads on from it, as lazy automata do: what is left for a leaf is a look-up for each key,
+until no rule can match any more that comes before the one that does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jax.tree_util import keystr
-
 from ..trees.paths import KeyPath
-from .patterns import Glob, Segment
+from .globs import Glob, Segment, segments_of
 
-
-class Segments(dict[Any, Any]):
-    """The segment that a key of a path is in text; a tuple of them where that is not one.
-
-    Keys that are equal are one key, as they are to JAX.
-    """
-
-    def __init__(self, separators: str) -> None:
-        super().__init__()
-        self._separators = separators
-
-    def __missing__(self, key: Any) -> str | tuple[str, ...]:
-        text = keystr((key,), simple=True, separator="/")
-        cut = split(text, self._separators)
-        self[key] = found = text if len(cut) == 1 else cut
-        return found
-
-    def of(self, path: KeyPath) -> list[str]:
-        """The segments of a path."""
-        found: list[str] = []
-        for key in path:
-            its = self[key]
-            if isinstance(its, str):
-                found.append(its)
-            else:
-                found.extend(its)
-        return found
-
-
-def split(text: str, separators: str) -> tuple[str, ...]:
-    """A text cut into segments."""
-    for separator in separators[1:]:
-        text = text.replace(separator, separators[0])
-    return tuple(text.split(separators[0]))
+MOST_STATES = 20_000
+"""States that are kept, and transitions from one: with more, all are found anew."""
 
 
 class Node:
-    """A place in the trie: what may come before the segments that led here.
+    """A place in the trie: the segments that led here stand at the end of the path.
 
     Attributes:
-        below: The nodes behind a literal segment.
-        wild: The nodes behind a segment with `*`.
-        deep: The node behind `**`.
-        end: The lowest rule that ends here, whatever comes before.
-        whole: The lowest rule that ends here, if nothing comes before.
-        plain: Whether there is nothing here but literal segments.
+        below: The nodes before a literal segment.
+        wild: The nodes before a segment with `*`.
+        deep: The node before `**`.
+        repeats: Whether it is before `**` itself, so that any segment leads back to it.
+        end: The first rule that ends here, whatever comes before in the path.
+        whole: The first rule that ends here, if nothing comes before.
+        least: The first rule that ends here or further on.
     """
 
-    __slots__ = ("below", "deep", "end", "plain", "whole", "wild")
-
-    def __init__(self, most: int) -> None:
-        self.below: dict[Any, Node] = {}
+    def __init__(self, most: int, *, repeats: bool = False) -> None:
+        self.below: dict[str, Node] = {}
         self.wild: dict[Segment, Node] = {}
         self.deep: Node | None = None
-        self.end = self.whole = most
-        self.plain = True
+        self.repeats = repeats
+        self.end = self.whole = self.least = most
 
-    def behind(self, segment: Segment, most: int) -> Node:
-        """The node behind a segment."""
+    def before(self, segment: Segment, most: int) -> Node:
+        """The node before a segment."""
         if segment.literal is not None:
             return self.below.setdefault(segment.literal, Node(most))
-        self.plain = False
         if not segment.is_deep:
             return self.wild.setdefault(segment, Node(most))
         if self.deep is None:
-            self.deep = Node(most)
+            self.deep = Node(most, repeats=True)
         return self.deep
+
+    def next(self, segment: str) -> Iterable[Node]:
+        """The nodes that a segment leads to."""
+        if self.repeats:
+            yield self
+        if segment in self.below:
+            yield self.below[segment]
+        for its, node in self.wild.items():
+            if its.matches(segment):
+                yield node
+
+
+class State(dict[Any, "State"]):
+    """The nodes that a path is at, read from its end: a map from the next key to the next state.
+
+    Attributes:
+        first: The first rule that matches, whatever comes before in the path.
+        whole: The first rule that matches, if nothing comes before.
+        ends: Whether nothing that comes before can make an earlier rule match.
+    """
+
+    def __init__(self, trie: Trie, nodes: Iterable[Node], first: int) -> None:
+        super().__init__()
+        self._trie = trie
+        self.first = min([first, *(node.end for node in nodes)])
+        self.whole = min([self.first, *(node.whole for node in nodes)])
+        self._nodes = [node for node in nodes if node.least < self.first]
+        self.ends = not self._nodes
+
+    def __missing__(self, key: Any) -> State:
+        found = self.after(key)
+        if len(self) < MOST_STATES:
+            self[key] = found
+        return found
+
+    def after(self, key: Any) -> State:
+        """The state that a key leads to."""
+        state = self
+        segments = segments_of(key, self._trie.separators)
+        self._trie.cuts_keys |= len(segments) > 1
+        for segment in reversed(segments):
+            nodes = [behind for node in state._nodes for behind in node.next(segment)]
+            state = self._trie.state(nodes, state.first)
+        return state
 
 
 class Trie:
@@ -85,69 +98,64 @@ class Trie:
     Args:
         rules: The globs of each rule, in order; none for a rule that is no glob.
         separators: The characters that cut a path into segments.
+
+    Attributes:
+        cuts_keys: Whether a key was seen that has separators in its text.
     """
 
-    def __init__(self, rules: Sequence[Iterable[Glob]], separators: str = "/") -> None:
+    def __init__(self, rules: Sequence[Iterable[Glob]], separators: str) -> None:
         self.most = len(rules)
-        self._segments = Segments(separators)
+        self.separators = separators
+        self.cuts_keys = False
         self._root = Node(self.most)
+        self._states: dict[tuple[int, frozenset[int]], State] = {}
         for number, globs in enumerate(rules):
             for glob in globs:
                 self._add(glob, number)
 
+    def first(self, paths: Iterable[KeyPath]) -> list[int]:
+        """The first rule that matches each path, `most` where none does."""
+        start = self.state([self._root], self.most)
+        found: list[int] = []
+        for path in paths:
+            state = start
+            for key in reversed(path):
+                if state.ends:
+                    found.append(state.first)
+                    break
+                try:
+                    state = state[key]
+                except TypeError:  # a user's class of keys that has no hash
+                    state = state.after(key)
+            else:
+                found.append(state.whole)
+        return found
+
+    def state(self, nodes: Iterable[Node], first: int) -> State:
+        """The state of being at nodes, after a rule was found to match."""
+        unique = {id(node): node for start in nodes for node in _with_deep(start)}
+        key = first, frozenset(unique)
+        known = self._states.get(key)
+        if known is None:
+            if len(self._states) >= MOST_STATES:
+                self._states = {}
+            known = self._states[key] = State(self, list(unique.values()), first)
+        return known
+
     def _add(self, glob: Glob, number: int) -> None:
         node = self._root
         for segment in reversed(glob.segments):
-            node = node.behind(segment, self.most)
+            node.least = min(node.least, number)
+            node = node.before(segment, self.most)
+        node.least = min(node.least, number)
         if glob.rooted:
             node.whole = min(node.whole, number)
-            node.plain = False
         else:
             node.end = min(node.end, number)
 
-    def first(self, paths: Iterable[KeyPath]) -> list[int]:
-        """The first rule that matches each path, `most` where none does."""
-        segments, root, most = self._segments, self._root, self.most
-        found: list[int] = []
-        for path in paths:
-            node, best, at = root, most, len(path)
-            while node.plain:
-                if node.end < best:
-                    best = node.end
-                if not at:
-                    break
-                at -= 1
-                segment = segments[path[at]]
-                if segment.__class__ is not str:
-                    best = self._first_of(segments.of(path))
-                    break
-                node = node.below.get(segment)
-                if node is None:
-                    break
-            else:
-                best = self._first_of(segments.of(path[:at]), node, best)
-            found.append(best)
-        return found
 
-    def _first_of(self, segments: list[str], node: Node | None = None, best: int | None = None) -> int:
-        """The first rule that matches the segments before a node."""
-        best = self.most if best is None else best
-        pending = [(node or self._root, len(segments))]
-        seen: set[tuple[int, int]] = set()
-        while pending:
-            here, at = pending.pop()
-            if (id(here), at) in seen:
-                continue
-            seen.add((id(here), at))
-            best = min(best, here.end)
-            if here.deep is not None:
-                pending += [(here.deep, before) for before in range(at + 1)]
-            if not at:
-                best = min(best, here.whole)
-                continue
-            segment = segments[at - 1]
-            pending += [(behind, at - 1) for its, behind in here.wild.items() if its.matches(segment)]
-            behind = here.below.get(segment)
-            if behind is not None:
-                pending.append((behind, at - 1))
-        return best
+def _with_deep(node: Node) -> Iterable[Node]:
+    """A node, and that before `**` with no segment in its place."""
+    yield node
+    if node.deep is not None:
+        yield node.deep

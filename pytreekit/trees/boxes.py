@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 
@@ -81,33 +81,42 @@ def is_box(node: Any) -> bool:
     return _is_box_type(type(node))
 
 
-class Ends(NamedTuple):
-    """The leaves of a tree, in flattening order.
+class Ends:
+    """The leaves of a tree, in flattening order, with their paths when these are asked for.
 
     Attributes:
         leaves: The leaves.
         structure: The structure of the tree, boxes included.
-        paths: The path of each leaf.
-        texts: The path of each leaf up to its box: what its text is made of.
     """
 
     leaves: list[Any]
     structure: Any
-    paths: list[KeyPath]
-    texts: list[KeyPath]
 
+    def __init__(self, tree: Any, also: IsLeaf = None, *, paths_first: bool = True) -> None:
+        """Flatten a tree.
 
-def ends(tree: Any, also: IsLeaf = None) -> Ends:
-    """The leaves of a tree with their paths, and with those up to their boxes.
+        Args:
+            tree: Any pytree.
+            also: What counts as a leaf besides what JAX takes for one.
+            paths_first: Whether paths will be asked for: they cost less along with the leaves.
+        """
+        self._tree, self._also = tree, also
+        if paths_first:
+            rows, self.structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=also)
+            self.leaves = [leaf for _, leaf in rows]
+            self.paths = [path for path, _ in rows]
+        else:
+            self.leaves, self.structure = jax.tree.flatten(tree, is_leaf=also)
 
-    Args:
-        tree: Any pytree.
-        also: What counts as a leaf besides what JAX takes for one.
-    """
-    rows, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=also)
-    whole = [path for path, _ in rows]
-    leaves = [leaf for _, leaf in rows]
-    return Ends(leaves, structure, whole, _up_to_boxes(tree, also, whole, leaves))
+    @functools.cached_property
+    def paths(self) -> list[KeyPath]:
+        """The path of each leaf."""
+        return [path for path, _ in paths.leaves_with_paths(self._tree, self._also)]
+
+    @functools.cached_property
+    def texts(self) -> list[KeyPath]:
+        """The path of each leaf up to its box: what its text is made of."""
+        return _up_to_boxes(self._tree, self._also, self.paths, self.leaves)
 
 
 def _up_to_boxes(tree: Any, also: IsLeaf, whole: list[KeyPath], leaves: list[Any]) -> list[KeyPath]:
@@ -145,7 +154,7 @@ def _below(box: Any, also: IsLeaf) -> Iterator[KeyPath]:
             for below in _below(child, also):
                 yield (key, *below) if below else ()
         else:
-            for below in ends(child, also).texts:
+            for below in Ends(child, also).texts:
                 yield (key, *below)
 
 

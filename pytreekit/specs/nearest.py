@@ -1,0 +1,92 @@
+"""The rule that might be meant for a leaf which none matches."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from .globs import BadPattern, escaped, split
+from .patterns import Pattern, parsed
+
+CLOSE = 0.7
+"""How alike two texts must be, as `difflib` counts it."""
+
+MOST_COMPARED = 2_000
+"""Alternatives of globs that a leaf is compared with."""
+
+
+class Nearest(NamedTuple):
+    """A rule that might be meant.
+
+    Attributes:
+        number: The index of the rule.
+        fact: What it has to do with the leaf.
+        instead: A pattern that matches the leaf, to write in the place of its own; `""` for none.
+    """
+
+    number: int
+    fact: str
+    instead: str = ""
+
+
+def nearest(
+    patterns: Sequence[Pattern], text: str, separators: str, took: Collection[int] = ()
+) -> Nearest | None:
+    """The rule that might be meant for a leaf, None where no rule has anything to do with it.
+
+    Args:
+        patterns: The patterns of all rules, none of which matches the leaf.
+        text: The text of the path of the leaf.
+        separators: The characters that cut it into segments.
+        took: The rules that match other leaves, and so are written as they are meant.
+    """
+    segments = split(text, separators)
+    found = _of_module(patterns, segments, separators)
+    return found or _alike(patterns, segments, separators, took)
+
+
+def _of_module(
+    patterns: Sequence[Pattern], segments: Sequence[str], separators: str
+) -> Nearest | None:
+    """A rule that matches a node above the leaf."""
+    for depth in range(len(segments) - 1, 0, -1):
+        for number, pattern in enumerate(patterns):
+            if any(glob.matches(segments[:depth]) for glob in pattern.globs):
+                instead = _matching(f"{pattern.text}/**", segments, separators)
+                return Nearest(number, f"{segments[depth - 1]!r} is a module here", instead)
+    return None
+
+
+def _alike(
+    patterns: Sequence[Pattern], segments: Sequence[str], separators: str, took: Collection[int]
+) -> Nearest | None:
+    """A rule whose text is like that of the leaf."""
+    known: dict[int, dict[str, int]] = {}
+    globs = ((number, glob) for number, pattern in enumerate(patterns) for glob in pattern.globs)
+    for number, glob in itertools.islice(globs, MOST_COMPARED):
+        its = "/".join("*".join(segment.parts or ("**",)) for segment in glob.segments)
+        known.setdefault(len(glob.segments), {}).setdefault(its, number)
+    best, found = CLOSE, None
+    for length, texts in known.items():
+        tail = "/".join(segments[-length:]) if length else ""
+        for close in difflib.get_close_matches(tail, list(texts), n=1, cutoff=best):
+            ratio = difflib.SequenceMatcher(None, close, tail).ratio()
+            if found is None or ratio > best:
+                best, found = ratio, (texts[close], length)
+    if found is None:
+        return None
+    number, length = found
+    plain = len(patterns[number].globs) == 1 and number not in took
+    instead = "/".join(map(escaped, segments[-length:])) if plain else ""
+    return Nearest(number, "the closest rule", _matching(instead, segments, separators))
+
+
+def _matching(pattern: str, segments: Sequence[str], separators: str) -> str:
+    """A pattern if it matches, else nothing."""
+    try:
+        globs = parsed(pattern, separators).globs
+    except BadPattern:
+        return ""
+    return pattern if any(glob.matches(segments) for glob in globs) else ""
