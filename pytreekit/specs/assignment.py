@@ -15,14 +15,13 @@ from ..trees import paths
 from ..trees.boxes import Ends
 from ..trees.paths import KeyPath
 from .clashes import clashes
+from .matcher import NO_RULE
 from .nearest import Nearest, nearest
+from .reading import place as at_rule
 from .rule_values import UNMATCHED, is_function, rank
 
 if TYPE_CHECKING:
     from .rules import Rules
-
-NO_RULE = -1
-"""The number of the rule of a leaf that no rule matches."""
 
 MOST_CLUES = 40
 """Kinds of leaves for which the nearest rule is looked for; a message shows fewer."""
@@ -77,7 +76,7 @@ class Assignment:
         found = self._nearest(index)
         if found is None:
             return None
-        place = self.rules.place(found.number)
+        place = at_rule(found.number)
         said = f"{place} = {self.rules.patterns[found.number].text!r}, {found.fact}"
         return f"{said}: write {found.instead!r}" if found.instead else said
 
@@ -108,14 +107,14 @@ class Assignment:
         place, found = paths.text(self.path(index)), shown.leaf(leaf)
         if number != NO_RULE:
             fact = f"its rule has no entry for rank {rank(leaf)}"
-            its = self.rules.place(number, spec_name), found, shown.spec(self.said[index])
+            its = at_rule(number, spec_name), found, shown.spec(self.said[index])
             return Fault("PTK306", name, place, *its, fact=fact, note=self._pattern(number))
         near, fact = self._nearest(index), "no rule matches"
         if near is None:
             known = shown.count(len(self.rules.patterns), "rule")
             note = f"none of {known} is like it"
             return Fault("PTK305", name, place, spec_name, found, "", fact=fact, note=note)
-        where, pattern = self.rules.place(near.number, spec_name), self._pattern(near.number)
+        where, pattern = at_rule(near.number, spec_name), self._pattern(near.number)
         hint = f"write {near.instead!r} in {where}" if near.instead else ""
         return Fault(
             "PTK305", name, place, where, found, pattern, hint=hint, fact=fact, note=near.fact
@@ -125,7 +124,7 @@ class Assignment:
         number = self.numbers[index]
         there = name + paths.text(self.path(other))
         place, found = paths.text(self.path(index)), shown.leaf(self.leaves[index])
-        where, pattern = self.rules.place(number, spec_name), self._pattern(number)
+        where, pattern = at_rule(number, spec_name), self._pattern(number)
         fact = "a rule cannot tell it from another leaf"
         note = f"{there} is {self.text(other)!r}, too"
         return Fault("PTK306", name, place, where, found, pattern, fact=fact, note=note)
@@ -156,6 +155,6 @@ class Assignment:
             return function(text, self.leaves[index])
         except Exception as error:
             number = self.numbers[index]
-            its = "the default" if number == NO_RULE else self.rules.place(number)
+            its = "the default" if number == NO_RULE else at_rule(number)
             error.add_note(f"ptk.Rules called {its} for {text!r}")
             raise

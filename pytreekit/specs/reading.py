@@ -10,6 +10,7 @@ from ..faults import Fault
 from ..show import values as shown
 from .globs import BadPattern
 from .patterns import Pattern, Prefix, parsed
+from .patterns import prefix as read_prefix
 from .rule_values import ByRank, Inside, OptionalRule, is_function
 
 MOST_RULES = 100_000
@@ -33,8 +34,20 @@ class Read(NamedTuple):
         return self._replace(pattern=self.pattern.below(prefix), value=value)
 
 
+class Row(NamedTuple):
+    """A rule as a file has it."""
+
+    pattern: Any
+    value: Any
+    optional: bool = False
+    under: Any = ""
+
+
 def read(rules: Any, separators: Any) -> tuple[list[Read], list[Fault]]:
-    """The rules of a list of pairs or a mapping, and what is wrong with those that are left out."""
+    """The rules of a list of pairs or a mapping, and what is wrong with those that are left out.
+
+    In the place of a rule there may be a `Row`, or a fault that was found already.
+    """
     fact = _not_separators(separators)
     if fact:
         return [], [bad_rule("split", shown.spec(separators), fact)]
@@ -49,7 +62,7 @@ def read(rules: Any, separators: Any) -> tuple[list[Read], list[Fault]]:
     found: list[Read] = []
     faults: list[Fault] = []
     for number, row in enumerate(rows):
-        one = _one(row, f"rules[{number}]", separators)
+        one = _one(row, place(number), separators)
         if isinstance(one, Fault):
             faults.append(one)
         else:
@@ -57,21 +70,31 @@ def read(rules: Any, separators: Any) -> tuple[list[Read], list[Fault]]:
     return found, faults
 
 
-def bad_rule(place: str, wanted: str, fact: str, note: str = "") -> Fault:
+def place(number: int, name: str = "rules") -> str:
+    """Where a rule stands: `rules[3]`."""
+    return f"{name}[{number}]"
+
+
+def bad_rule(where: str, wanted: str, fact: str, note: str = "") -> Fault:
     """A fault of a rule itself, whatever it is used for."""
-    return Fault("PTK306", "", "", place, "", wanted, fact=fact, note=note)
+    return Fault("PTK306", "", "", where, "", wanted, fact=fact, note=note)
 
 
-def _one(row: Any, place: str, separators: str) -> Read | Fault:
-    is_pair = isinstance(row, tuple | list) and len(row) == len(("pattern", "value"))
-    if not (is_pair or isinstance(row, OptionalRule)):
+def _one(row: Any, where: str, separators: str) -> Read | Fault:
+    if isinstance(row, Fault):
+        return row
+    if isinstance(row, OptionalRule):
+        row = Row(row.pattern, row.value, optional=True)
+    elif isinstance(row, tuple | list) and len(row) == len(("pattern", "value")):
+        row = Row(*row)
+    elif not isinstance(row, Row):
         fact = f"a rule must be a pair (pattern, value), this is {shown.kind(row)}"
-        return bad_rule(place, shown.spec(row), fact)
-    pattern, value = (row.pattern, row.value) if isinstance(row, OptionalRule) else row
+        return bad_rule(where, shown.spec(row), fact)
     try:
-        return Read(parsed(pattern, separators), value, isinstance(row, OptionalRule))
+        rule = Read(parsed(row.pattern, separators), row.value, row.optional)
+        return rule.below(read_prefix(row.under, separators), separators) if row.under else rule
     except BadPattern as bad:
-        return bad_rule(place, shown.spec(pattern), bad.fact, bad.note)
+        return bad_rule(where, shown.spec(row.pattern), bad.fact, bad.note)
 
 
 def _not_separators(separators: Any) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import SpecError, raise_faults
 from ..trees import boxes, paths
@@ -13,14 +15,18 @@ from ..trees.boxes import Ends
 from ..trees.paths import IsLeaf
 from ..trees.sorts import check_sorts
 from ..trees.structures import SeenTwice
-from .assignment import NO_RULE, Assignment
+from .assignment import Assignment
+from .audit import Audit, audit
+from .foreign import AROUND, from_regexes
 from .globs import BadPattern
+from .matcher import Matcher
 from .patterns import Pattern, parsed
 from .patterns import prefix as read_prefix
-from .reading import Read, bad_rule, read
-from .regexes import Endless, Regexes
+from .reading import Read, bad_rule, place, read
+from .regexes import Endless
+from .rule_data import as_data, from_data
+from .rule_files import check_form, data_of, form_of, text_from, text_of
 from .rule_values import UNMATCHED, is_function
-from .trie import Trie
 
 
 class Rules:
@@ -95,6 +101,114 @@ class Rules:
         """The value of each rule."""
         return tuple(rule.value for rule in self.entries)
 
+    @classmethod
+    def from_regexes(cls, pairs: Any, *, match: str = "search", default: Any = UNMATCHED) -> Rules:
+        """Rules from a list of regular expressions, as other libraries have them.
+
+        EasyLM, scalax and t5x search for an expression anywhere in the path, with `/` between its
+        keys; others match it at the start, or, as big_vision does, against the whole path. Their
+        lists give the same assignment here, but that a path ends at the box of an array.
+
+        Args:
+            pairs: Pairs of an expression and a value, in order.
+            match: How an expression has to match: as `re.search`, `re.match` or `re.fullmatch`.
+            default: As in `ptk.Rules`.
+
+        Returns:
+            Rules with `"re:..."` for patterns.
+
+        Raises:
+            SpecError: PTK306, with all expressions that cannot be read.
+
+        Examples:
+            >>> import pytreekit as ptk
+            >>> from jax.sharding import PartitionSpec as P
+            >>> easylm = (("attention/(wq|wk|wv)/kernel", P("fsdp", "mp")), (".*", P(None)))
+            >>> ptk.Rules.from_regexes(easylm).patterns[0].text
+            're:attention/(wq|wk|wv)/kernel'
+        """
+        if not isinstance(match, str) or match not in AROUND:
+            fact = f"match must be one of {shown.listing([repr(how) for how in AROUND])}"
+            raise_faults([bad_rule("match", shown.spec(match), fact)], doing="Rules.from_regexes")
+        return cls(from_regexes(pairs, match), default=default)
+
+    @classmethod
+    def loads(cls, text: str, form: str) -> Rules:
+        """Rules from a text.
+
+        It is a list of rules, or a mapping with the keys `rules`, `default` and `split`. A rule is
+        `[pattern, value]`, or a mapping with these two keys, `optional` and `under`; all rules
+        together may be one mapping of patterns to values. What the form has no value for is a
+        mapping of one key: `{"P": ["model", "_"]}`, `{"tuple": [...]}`, `{"by_rank": {"2": ...}}`,
+        `{"none": true}`.
+
+        Args:
+            text: The text.
+            form: `"json"`, `"yaml"` (which needs PyYAML), or `"toml"`.
+
+        Raises:
+            SpecError: PTK306, with all that is wrong in it.
+
+        Examples:
+            >>> import pytreekit as ptk
+            >>> ptk.Rules.loads('rules = [["mlp/**", "_ model"]]', "toml")
+            Rules([('mlp/**', '_ model')])
+        """
+        check_form(form, "Rules.loads")
+        data, faults = data_of(text, form)
+        raise_faults(faults, doing="Rules.loads")
+        written = from_data(data)
+        found, faults = read(written.rows, written.split)
+        raise_faults([*written.faults, *faults], doing="Rules.loads")
+        return cls._made(found, written.default, written.split)
+
+    def dumps(self, form: str = "json") -> str:
+        """These rules as a text, of which `Rules.loads` makes rules that are equal.
+
+        Args:
+            form: `"json"`, `"yaml"` (which needs PyYAML), or `"toml"`.
+
+        Raises:
+            SpecError: PTK306, with all values that no file can hold, such as functions.
+
+        Examples:
+            >>> import pytreekit as ptk
+            >>> from jax.sharding import PartitionSpec as P
+            >>> print(ptk.Rules([("up/kernel", P(None, "model"))]).dumps("toml"), end="")
+            rules = [
+              ["up/kernel", {P = ["_", "model"]}]
+            ]
+        """
+        check_form(form, "rules.dumps")
+        return text_from(as_data(self.entries, self.default, self.split), form)
+
+    @classmethod
+    def load(cls, path: Any) -> Rules:
+        """Rules from a file, as `Rules.loads` takes them; its suffix says of which form it is.
+
+        Args:
+            path: The path of a file that ends in `.json`, `.yaml`, `.yml` or `.toml`.
+
+        Raises:
+            SpecError: PTK306, with all that is wrong in it.
+            OSError: If it cannot be opened.
+        """
+        form = form_of(path)
+        return cls.loads(text_of(path), form)
+
+    def dump(self, path: Any) -> None:
+        """Write these rules to a file, as `rules.dumps` does; its suffix says in which form.
+
+        Args:
+            path: The path of a file that ends in `.json`, `.yaml`, `.yml` or `.toml`.
+
+        Raises:
+            SpecError: PTK306, with all values that no file can hold, such as functions.
+            OSError: If it cannot be written.
+        """
+        form = form_of(path)
+        Path(path).write_text(self.dumps(form), encoding="utf-8")
+
     def __call__(self, tree: Any) -> Any:
         """The tree of values: in the place of each leaf, what its rule says.
 
@@ -134,11 +248,44 @@ class Rules:
             raise_faults(check_sorts(tree, "tree"), doing="rules(tree)")
             raise
         except Endless as endless:
-            place, text = self.place(endless.number), self.patterns[endless.number].text
-            fault = bad_rule(place, shown.spec(text), endless.fact, endless.note)
+            where, text = place(endless.number), self.patterns[endless.number].text
+            fault = bad_rule(where, shown.spec(text), endless.fact, endless.note)
             raise SpecError([fault], doing="rules(tree)", where="rules") from None
         said = [*self.values, self.default]
         return Assignment(self, ends, numbers, [said[number] for number in numbers])
+
+    def audit(self, *trees: Any) -> Audit:
+        """What each rule takes in trees: which rules match nothing, or only what others took.
+
+        Args:
+            trees: At least one pytree. A rule is unused if it matches nothing in any of them.
+
+        Returns:
+            `.rules`, `.unused`, `.shadowed`, `.defaulted` and `.unmatched` as data, a table for
+            `print` and notebooks, and `.raise_if(unused=True, ...)`.
+
+        Raises:
+            SpecError: What `rules.assign` raises; PTK001, if there are no trees.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> params = {"mlp": {"up": {"kernel": jnp.ones((4, 8)), "bias": jnp.ones(8)}}}
+            >>> rules = ptk.Rules([("kernel", "_ model"), ("atn/**", "_"), ("**", "_")])
+            >>> print(rules.audit(params))
+            3 rules, 1 unused
+            +------+---------+-----------+--------+-------+---------------+
+            | rule | pattern | value     | leaves | bytes | first         |
+            +------+---------+-----------+--------+-------+---------------+
+            |    0 | kernel  | '_ model' |      1 |   128 | mlp/up/kernel |
+            |    1 | atn/**  | '_'       |      0 |     0 | (unused)      |
+            |    2 | **      | '_'       |      1 |    32 | mlp/up/bias   |
+            +------+---------+-----------+--------+-------+---------------+
+        """
+        if not trees:
+            fact = "there are no trees, so there is nothing to audit"
+            raise_faults([Fault("PTK001", "", "", "", "", "", fact=fact)], doing="rules.audit")
+        return audit(self, trees)
 
     def under(self, prefix: str) -> Rules:
         """The same rules for a part of a larger tree.
@@ -163,14 +310,14 @@ class Rules:
             {'text': {'head': {'w': 't'}}, 'vision': {'w': 'v'}}
         """
         try:
-            place = read_prefix(prefix, self.split)
+            inside = read_prefix(prefix, self.split)
         except BadPattern as bad:
             fault = bad_rule("prefix", shown.spec(prefix), bad.fact, bad.note)
             raise SpecError([fault], doing="rules.under") from None
         rest = (
             [] if self.default is UNMATCHED else [Read(parsed("**"), self.default, optional=True)]
         )
-        its = [rule.below(place, self.split) for rule in [*self.entries, *rest]]
+        its = [rule.below(inside, self.split) for rule in [*self.entries, *rest]]
         return Rules._made(its, UNMATCHED, self.split)
 
     def __or__(self, override: Any) -> Rules:
@@ -211,29 +358,19 @@ class Rules:
             if kinds == boxes.kinds():
                 return ends, numbers
         ends = Ends(tree, is_leaf)
-        most = len(self.entries)
-        found = self._regexes.first(ends.texts, self._trie.first(ends.texts))
-        numbers = [NO_RULE if number == most else number for number in found]
+        numbers = self._matcher.first(ends.texts)
         if known is not None:
             known.put(ends.structure, (boxes.kinds(), numbers))
         return ends, numbers
 
     @functools.cached_property
-    def _trie(self) -> Trie:
-        return Trie([pattern.globs for pattern in self.patterns], self.split)
-
-    @functools.cached_property
-    def _regexes(self) -> Regexes:
-        return Regexes(self.patterns, self.split)
+    def _matcher(self) -> Matcher:
+        return Matcher(self.patterns, self.split)
 
     @property
     def cuts_keys(self) -> bool:
         """Whether a key was looked at that has separators in its text."""
-        return self._trie.cuts_keys or self._regexes.cuts_keys
-
-    def place(self, number: int, name: str = "rules") -> str:
-        """Where a rule stands: `rules[3]`."""
-        return f"{name}[{number}]"
+        return self._matcher.cuts_keys
 
     @functools.cached_property
     def has_functions(self) -> bool:

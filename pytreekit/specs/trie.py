@@ -58,7 +58,7 @@ class Node:
                 yield node
 
 
-class State(dict[Any, "State"]):
+class State(dict[Any, Any]):
     """The nodes that a path is at, read from its end: a map from the next key to the next state.
 
     Attributes:
