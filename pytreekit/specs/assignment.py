@@ -18,7 +18,7 @@ from .clashes import clashes
 from .matcher import NO_RULE
 from .nearest import Nearest, nearest
 from .reading import place as at_rule
-from .rule_values import UNMATCHED, is_function, rank
+from .rule_values import UNMATCHED, OfLeaf, is_function, rank
 
 if TYPE_CHECKING:
     from .rules import Rules
@@ -60,6 +60,15 @@ class Assignment:
             return self.said
         return [
             self._called(index, value) if is_function(value) else value
+            for index, value in enumerate(self.said)
+        ]
+
+    def unread(self) -> list[Any]:
+        """As `said`, with each function of a path and a leaf made one of the leaf alone."""
+        if not self.rules.has_functions:
+            return self.said
+        return [
+            OfLeaf(value, self.text(index)) if is_function(value) else value
             for index, value in enumerate(self.said)
         ]
 
@@ -113,7 +122,8 @@ class Assignment:
         if near is None:
             known = shown.count(len(self.rules.patterns), "rule")
             note = f"none of {known} is like it"
-            return Fault("PTK305", name, place, spec_name, found, "", fact=fact, note=note)
+            where = spec_name.removesuffix(".entries")
+            return Fault("PTK305", name, place, where, found, "", fact=fact, note=note)
         where, pattern = at_rule(near.number, spec_name), self._pattern(near.number)
         hint = f"write {near.instead!r} in {where}" if near.instead else ""
         return Fault(

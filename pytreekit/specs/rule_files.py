@@ -71,6 +71,15 @@ def text_of(path: Any) -> str:
         ) from None
 
 
+def put_text(path: Any, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        OSError: If that cannot be done.
+    """
+    Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+
 def data_of(text: Any, form: str) -> tuple[Any, list[Fault]]:
     """The data in a text, and what is wrong with it."""
     if not isinstance(text, str):

@@ -12,7 +12,7 @@ from ..show.errors import raise_faults
 from .globs import Glob, rests
 
 
-class Absent:
+class Unmatched:
     """The type of `UNMATCHED`."""
 
     def __repr__(self) -> str:
@@ -22,7 +22,7 @@ class Absent:
         return "UNMATCHED"  # one object, however it is copied
 
 
-UNMATCHED: Final = Absent()
+UNMATCHED: Final = Unmatched()
 """The value of a leaf that no rule matches, where there is no default."""
 
 
@@ -133,3 +133,18 @@ class Inside:
     def __call__(self, path: str, leaf: Any) -> Any:
         """What the function says."""
         return self.function(next(rests(self.places, path, self.separators), path), leaf)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfLeaf:
+    """A function of a path and a leaf, at the path of one leaf."""
+
+    function: Any
+    path: str
+
+    def __call__(self, leaf: Any) -> Any:
+        """What the function says of the leaf."""
+        return self.function(self.path, leaf)
+
+    def __repr__(self) -> str:
+        return repr(self.function)

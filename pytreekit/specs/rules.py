@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from ..faults import Fault
@@ -12,7 +11,7 @@ from ..show import values as shown
 from ..show.errors import SpecError, raise_faults
 from ..trees import boxes, paths
 from ..trees.boxes import Ends
-from ..trees.paths import IsLeaf
+from ..trees.paths import IsLeaf, KeyPath
 from ..trees.sorts import check_sorts
 from ..trees.structures import SeenTwice
 from .assignment import Assignment
@@ -24,8 +23,6 @@ from .patterns import Pattern, parsed
 from .patterns import prefix as read_prefix
 from .reading import Read, bad_rule, place, read
 from .regexes import Endless
-from .rule_data import as_data, from_data
-from .rule_files import check_form, data_of, form_of, text_from, text_of
 from .rule_values import UNMATCHED, is_function
 
 
@@ -154,6 +151,9 @@ class Rules:
             >>> ptk.Rules.loads('rules = [["mlp/**", "_ model"]]', "toml")
             Rules([('mlp/**', '_ model')])
         """
+        from .rule_data import from_data
+        from .rule_files import check_form, data_of
+
         check_form(form, "Rules.loads")
         data, faults = data_of(text, form)
         raise_faults(faults, doing="Rules.loads")
@@ -179,6 +179,9 @@ class Rules:
               ["up/kernel", {P = ["_", "model"]}]
             ]
         """
+        from .rule_data import as_data
+        from .rule_files import check_form, text_from
+
         check_form(form, "rules.dumps")
         return text_from(as_data(self.entries, self.default, self.split), form)
 
@@ -193,6 +196,8 @@ class Rules:
             SpecError: PTK306, with all that is wrong in it.
             OSError: If it cannot be opened.
         """
+        from .rule_files import form_of, text_of
+
         form = form_of(path)
         return cls.loads(text_of(path), form)
 
@@ -206,8 +211,10 @@ class Rules:
             SpecError: PTK306, with all values that no file can hold, such as functions.
             OSError: If it cannot be written.
         """
+        from .rule_files import form_of, put_text
+
         form = form_of(path)
-        Path(path).write_text(self.dumps(form), encoding="utf-8")
+        put_text(path, self.dumps(form))
 
     def __call__(self, tree: Any) -> Any:
         """The tree of values: in the place of each leaf, what its rule says.
@@ -227,12 +234,15 @@ class Rules:
         raise_faults(found.faults(), doing="rules(tree)")
         return found.treedef.unflatten(found.values)
 
-    def assign(self, tree: Any, *, is_leaf: IsLeaf = None) -> Assignment:
+    def assign(
+        self, tree: Any, *, is_leaf: IsLeaf = None, prefix: tuple[Any, ...] = ()
+    ) -> Assignment:
         """The rule and the value of each leaf, for what is to be checked before it is used.
 
         Args:
             tree: Any pytree.
             is_leaf: What counts as a leaf besides what JAX takes for one.
+            prefix: Keys, as of a key path, that the tree is taken to lie below.
 
         Returns:
             `.numbers` and `.values` in flattening order, `.faults()`, and paths and texts on
@@ -243,7 +253,7 @@ class Rules:
                 flatten the tree.
         """
         try:
-            ends, numbers = self._numbered(tree, is_leaf)
+            ends, numbers = self._numbered(tree, is_leaf, prefix)
         except ValueError:
             raise_faults(check_sorts(tree, "tree"), doing="rules(tree)")
             raise
@@ -349,15 +359,15 @@ class Rules:
         split = "" if self.split == "/" else f", split={self.split!r}"
         return f"Rules([{pairs}]{default}{split})"
 
-    def _numbered(self, tree: Any, is_leaf: IsLeaf) -> tuple[Ends, list[int]]:
+    def _numbered(self, tree: Any, is_leaf: IsLeaf, prefix: KeyPath) -> tuple[Ends, list[int]]:
         """The leaves, and the number of the rule of each; known after a tree has come twice."""
-        known = self._known if is_leaf is None else None
+        known = self._known if is_leaf is None and not prefix else None
         if known is not None and not known.is_empty:
             ends = Ends(tree, paths_first=False)
             kinds, numbers = known.get(ends.structure) or (None, [])
             if kinds == boxes.kinds():
                 return ends, numbers
-        ends = Ends(tree, is_leaf)
+        ends = Ends(tree, is_leaf, prefix)
         numbers = self._matcher.first(ends.texts)
         if known is not None:
             known.put(ends.structure, (boxes.kinds(), numbers))

@@ -7,9 +7,7 @@ hang the program.
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -53,6 +51,9 @@ def searched(shared: Sequence[str], orders: Sequence[Order], seconds: float) -> 
     """
     if not orders:
         return []
+    import json
+    import subprocess
+
     if getattr(sys, "frozen", False) or not sys.executable:
         raise Stopped(0, "may search without end, and there is no Python here to try it in")
     rows = [[regex.pattern, regex.flags & ~re.DEBUG, texts] for regex, texts in orders]

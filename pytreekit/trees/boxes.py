@@ -92,15 +92,18 @@ class Ends:
     leaves: list[Any]
     structure: Any
 
-    def __init__(self, tree: Any, also: IsLeaf = None, *, paths_first: bool = True) -> None:
+    def __init__(
+        self, tree: Any, also: IsLeaf = None, prefix: KeyPath = (), *, paths_first: bool = True
+    ) -> None:
         """Flatten a tree.
 
         Args:
             tree: Any pytree.
             also: What counts as a leaf besides what JAX takes for one.
+            prefix: What texts have in front of the path in the tree.
             paths_first: Whether paths will be asked for: they cost less along with the leaves.
         """
-        self._tree, self._also = tree, also
+        self._tree, self._also, self._prefix = tree, also, prefix
         if paths_first:
             rows, self.structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=also)
             self.leaves = [leaf for _, leaf in rows]
@@ -116,7 +119,8 @@ class Ends:
     @functools.cached_property
     def texts(self) -> list[KeyPath]:
         """The path of each leaf up to its box: what its text is made of."""
-        return _up_to_boxes(self._tree, self._also, self.paths, self.leaves)
+        cut = _up_to_boxes(self._tree, self._also, self.paths, self.leaves)
+        return [self._prefix + path for path in cut] if self._prefix else cut
 
 
 def _up_to_boxes(tree: Any, also: IsLeaf, whole: list[KeyPath], leaves: list[Any]) -> list[KeyPath]:
