@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .trees.summary import summary as summary
     from .trees.unstack import unstack as unstack
 
+    __version__: str
+
 __all__ = [
     "SPLIT",
     "Fault",
@@ -65,14 +67,16 @@ _WHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a type checker would take any name at all for one of the package
 
-        return version("pytreekit")
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("pytreekit")
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from ..show import values
 from ..show.errors import SpecError, raise_faults
 from .vmapped import Vmapped, VmappedMethod
 
-Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[Any]
+Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]
 
 
 def suggest_chunk_size(fun: Mapped, *args: Any, memory: int, **kwargs: Any) -> int:

@@ -7,9 +7,10 @@ import functools
 import inspect
 import itertools
 import sys
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
@@ -30,7 +31,8 @@ from .written import Written
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S")
+T = TypeVar("T")
+Q = ParamSpec("Q")
 
 
 class Vmapped(Generic[P, R]):
@@ -38,13 +40,15 @@ class Vmapped(Generic[P, R]):
 
     It is called as the function is, with batched arguments. Name, docstring and signature are the
     function's; in a class body it becomes a method; it copies and pickles as the function does.
+    To type checkers it takes and returns what the function does.
     """
 
     __wrapped__: Callable[P, R]
     __name__: str
+    __qualname__: str
 
     def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
-        functools.update_wrapper(self, written.fun)
+        _dress(self, written.fun)
         self._written = written
         self._axis_size = axis_size
         self._checks = checks
@@ -209,30 +213,54 @@ class Vmapped(Generic[P, R]):
             repaired=refusal.repaired,
         ) from None
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Vmapped[P, R]: ...
+
+    # `Callable` and not `Vmapped`: of its ParamSpec, which is invariant, no checker takes a part.
+    @overload
+    def __get__(
+        self: Callable[Concatenate[T, Q], R], instance: T, owner: type | None = None
+    ) -> VmappedMethod[Q, R]: ...
+
+    # Of a static method, whose first parameter takes no instance: most checkers look past that.
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Vmapped[P, R]: ...
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else VmappedMethod(self, instance)
 
     def __reduce__(self) -> Any:
-        module = sys.modules.get(getattr(self, "__module__", ""))
-        name = getattr(self, "__qualname__", "")
-        if module is not None and getattr(module, name, None) is self:
-            return name  # a decorated function is found where it is defined, as functions are
-        again = functools.partial(Vmapped, checks=self._checks)
-        return again, (self._written, self._axis_size)
+        standing = _standing(self)
+        if standing is self:
+            return self.__qualname__  # found where it is defined, as functions are
+        written, decorates = self._written, False
+        if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
+            # The function itself cannot be found: what it was decorated to stands in its place.
+            written, decorates = dataclasses.replace(written, fun=standing), True
+        again = functools.partial(_again, checks=self._checks, decorates=decorates)
+        return again, (written, self._axis_size)
 
     def __repr__(self) -> str:
         return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
 
-class VmappedMethod(Generic[R]):
-    """A mapped method of one instance, which it passes as the first argument."""
+class VmappedMethod(Generic[P, R]):
+    """A mapped method of one instance, which it passes as the first argument.
+
+    Two that bind one function to one instance are equal, as bound methods are: to `jax.jit`, too.
+    """
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
 
     def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
-        functools.update_wrapper(self, mapped.__wrapped__.__get__(instance))
+        # Not `__get__`, which only functions have: like JAX's, what is mapped always binds.
+        _dress(self, types.MethodType(mapped.__wrapped__, instance))
         self.__func__ = mapped
         self.__self__ = instance
 
-    def __call__(self, *args: Any, **kwargs: Any) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the mapped method."""
         __tracebackhide__ = True
         return self.__func__(self.__self__, *args, **kwargs)
@@ -241,13 +269,51 @@ class VmappedMethod(Generic[R]):
         """As `Vmapped.plan`, with the instance as the first argument."""
         return self.__func__.plan(self.__self__, *args, outputs=outputs, **kwargs)
 
-    def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
+    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """As `Vmapped.check`, with the instance as the first argument."""
         return self.__func__.check(self.__self__, *args, **kwargs)
 
-    def in_chunks(self, chunk_size: int | None) -> VmappedMethod[R]:
+    def in_chunks(self, chunk_size: int | None) -> VmappedMethod[P, R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VmappedMethod):
+            return NotImplemented
+        return self.__self__ is other.__self__ and self.__func__ is other.__func__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__self__), self.__func__))
+
+    def __reduce__(self) -> Any:
+        name = getattr(self, "__name__", "")
+        found = getattr(self.__self__, name, None)
+        if isinstance(found, VmappedMethod) and found == self:
+            return getattr, (self.__self__, name)  # also finds what a class method binds
+        return VmappedMethod, (self.__func__, self.__self__)
+
+
+def _dress(wrapper: Any, fun: Any) -> None:
+    """Name and document `wrapper` as `fun`, whose attributes do not hide the wrapper's methods."""
+    its = getattr(fun, "__dict__", {})
+    vars(wrapper).update({name: its[name] for name in its if not hasattr(type(wrapper), name)})
+    functools.update_wrapper(wrapper, fun, updated=())
+
+
+def _standing(mapped: Vmapped[..., Any]) -> Any:
+    """What stands where a mapped function says that it is defined; None for nothing."""
+    place: Any = sys.modules.get(getattr(mapped, "__module__", ""))
+    for name in getattr(mapped, "__qualname__", "").split("."):
+        place = getattr(place, name, None)
+    return place
+
+
+def _again(written: Written, axis_size: Any, *, checks: bool, decorates: bool) -> Vmapped[..., Any]:
+    """A mapped function from what copies and pickles carry of it."""
+    if decorates:
+        decorated: Any = written.fun
+        written = dataclasses.replace(written, fun=decorated.__wrapped__)
+    return Vmapped(written, axis_size, checks=checks)
 
 
 def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
