@@ -216,7 +216,7 @@ class Vmapped(Generic[P, R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Vmapped[P, R]: ...
 
-    # `Callable` and not `Vmapped`: of its ParamSpec, which is invariant, no checker takes a part.
+    # `Callable`, not `Vmapped`: ty and pyrefly do not split the ParamSpec of a class.
     @overload
     def __get__(
         self: Callable[Concatenate[T, Q], R], instance: T, owner: type | None = None
