@@ -13,6 +13,7 @@ import griffe
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "pytreekit"
+MODULES = ("testing",)  # whose names are public, too
 
 
 def snapshot(root: Path = ROOT) -> str:
@@ -20,7 +21,11 @@ def snapshot(root: Path = ROOT) -> str:
     loader = griffe.GriffeLoader(search_paths=[root])
     package = loader.load(PACKAGE, try_relative_path=False)
     loader.resolve_aliases()
-    exported = {f"{PACKAGE}.{name}": source(package[name]) for name in exports(package)}
+    exported = {
+        f"{module.path}.{name}": source(module[name])
+        for module in (package, *(package[name] for name in MODULES))
+        for name in exports(module)
+    }
     shown = {target.path for target in exported.values()}
     lines = [line for name, target in sorted(exported.items()) for line in describe(name, target)]
     queue = list(exported.values())
@@ -34,7 +39,7 @@ def snapshot(root: Path = ROOT) -> str:
 
 
 def exports(package: griffe.Module) -> list[str]:
-    """Return the names in the package's `__all__`."""
+    """Return the names in the `__all__` of a module."""
     return [name if isinstance(name, str) else name.name for name in package.exports or ()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import doctest
+import operator
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,8 @@ NAMES = [
     "SPLIT", "Fault", "SpecError", "SpecWarning", "axes_like", "bind", "combine", "diff",
     "if_array", "partition", "raise_faults", "stack", "suggest_chunk_size", "summary",
     "unstack", "vmap",
+    "testing.SingleTrace", "testing.assert_matches_loop", "testing.assert_plan",
+    "testing.assert_single_trace", "testing.assert_trees_match",
 ]  # fmt: skip
 
 
@@ -42,8 +45,9 @@ def test_the_snapshot_sees_a_renamed_parameter(tmp_path: Path) -> None:
 
 
 def test_exactly_these_names_are_public() -> None:
-    assert sorted(ptk.__all__) == sorted(NAMES)
-    assert set(NAMES) <= set(dir(ptk))
+    of_testing = [f"testing.{name}" for name in ptk.testing.__all__]
+    assert sorted([*ptk.__all__, *of_testing]) == sorted(NAMES)
+    assert {*ptk.__all__, "testing"} <= set(dir(ptk))
     with pytest.raises(AttributeError, match="nonsense"):
         ptk.nonsense  # noqa: B018
 
@@ -61,7 +65,7 @@ def test_the_reference_shows_every_public_name() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_has_an_example_that_runs(name: str) -> None:
-    assert examples_run(getattr(ptk, name)) > 0
+    assert examples_run(operator.attrgetter(name)(ptk)) > 0
 
 
 def test_a_wrong_example_is_noticed() -> None:

@@ -63,6 +63,13 @@ class SingleTrace(Generic[P, R]):
 
     Attributes:
         traces: How often it has been traced.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> from pytreekit.testing import assert_single_trace
+        >>> total = assert_single_trace(jnp.sum)
+        >>> jax.jit(total)(jnp.ones(3)).item(), total.traces
+        (3.0, 1)
     """
 
     __wrapped__: Callable[P, R]
@@ -96,8 +103,8 @@ class SingleTrace(Generic[P, R]):
             return
         found = diff(self._first, arguments, names=("the first trace", "the second"))
         alike = (
-            "Its arguments have the same structure, shapes and dtypes as before: the function "
-            "was transformed anew, mapped over a batch of another size, or has other static values."
+            "Its arguments have the same structure, shapes and dtypes as before: it was\n"
+            "transformed anew, mapped over another batch size, or has other static values."
         )
         fact = f"{values.function(self.__wrapped__)} is traced a second time"
         raise AssertionError(assertions.head(fact, str(found) if found else alike))
