@@ -109,8 +109,9 @@ class Batched:
             return _called(running, self._over_chunk(tuple(handed), count), given)
 
         mapped = frozenset(self._mapped)
-        if not all(can_be_sliced(leaves[index]) for index in self._mapped):
-            raise TypeError("chunks cannot be taken of every leaf")
+        for leaf in (leaves[index] for index in self._mapped):
+            if isinstance(leaf, jax.ShapeDtypeStruct) or not can_be_sliced(leaf):
+                raise TypeError(f"chunks cannot be taken of a {type(leaf).__name__}")
         chunks = Chunks(
             [self._axes[index] for index in self._mapped],
             size,

@@ -9,7 +9,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 import jax
 
@@ -17,6 +17,7 @@ from ..compat import is_batched_sparse
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError, SpecWarning
+from ..specs import arguments
 from ..specs.hints import with_hints
 from .call import Call
 from .check import check_call
@@ -91,23 +92,28 @@ class Vmapped(Generic[P, R]):
             self._raise_faults(self._call(args, kwargs))
         raise refused
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, outputs: Any = ..., **kwargs: Any) -> VmapPlan:
         """What a call would do with each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
 
         Args:
             args: The arguments of the call.
-            outputs: Whether to trace the function, for what it would do with each output; without,
-                nothing is traced.
+            outputs: Whether to trace the function, for what it would do with each output; left out,
+                nothing is traced. Where the function has a parameter of that name, the keyword is
+                for that one, as in a call; so it is if it is neither True nor False. To have both,
+                pass the argument by position.
             kwargs: The keywords of the call.
 
         Raises:
             SpecError: If the arguments do not fit in_axes, or the outputs do not fit out_axes.
         """
         __tracebackhide__ = True
+        its_own = arguments.takes_keyword(self._written.fun, "outputs", len(args))
+        if outputs is not ... and (its_own or not isinstance(outputs, bool)):
+            kwargs, outputs = {**kwargs, "outputs": outputs}, ...
         call = self._call(args, kwargs)
         self._raise_faults(call)
         plan = plan_call(call)
-        if not outputs:
+        if outputs is not True:
             return plan
         structure = jax.tree.structure((args, kwargs))
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
@@ -227,6 +233,8 @@ class Vmapped(Generic[P, R]):
 class VmappedMethod(Generic[R]):
     """A mapped method of one instance, which it passes as the first argument."""
 
+    __wrapped__: Callable[..., R]
+
     def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
         functools.update_wrapper(self, mapped.__wrapped__.__get__(instance))
         self.__func__ = mapped
@@ -237,9 +245,9 @@ class VmappedMethod(Generic[R]):
         __tracebackhide__ = True
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
-        return self.__func__.plan(self.__self__, *args, outputs=outputs, **kwargs)
+        return self.__func__.plan(self.__self__, *args, **kwargs)
 
     def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
         """As `Vmapped.check`, with the instance as the first argument."""
@@ -248,6 +256,18 @@ class VmappedMethod(Generic[R]):
     def in_chunks(self, chunk_size: int | None) -> VmappedMethod[R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
+
+
+Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[Any]
+"""What `ptk.vmap` returns, and a method of it."""
+
+
+def check_mapped(fun: Any, name: str) -> list[Fault]:
+    """PTK001: an argument called `name` must be a mapped function."""
+    if isinstance(fun, Vmapped | VmappedMethod):
+        return []
+    fact = f"must be mapped by ptk.vmap, this is a {type(fun).__name__}"
+    return [Fault("PTK001", name, "", "", "", "", fact=fact)]
 
 
 def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
