@@ -76,6 +76,15 @@ class SingleTrace(Generic[P, R]):
 
     Attributes:
         traces: How often it has been traced.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> from pytreekit.testing import assert_single_trace
+        >>> counted = assert_single_trace(jnp.tanh)
+        >>> counted(1.0).shape, counted.traces
+        ((), 0)
+        >>> jax.jit(counted)(1.0).shape, counted.traces
+        ((), 1)
     """
 
     __wrapped__: Callable[P, R]
