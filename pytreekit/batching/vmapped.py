@@ -107,8 +107,7 @@ class Vmapped(Generic[P, R]):
             SpecError: If the arguments do not fit in_axes, or the outputs do not fit out_axes.
         """
         __tracebackhide__ = True
-        its_own = arguments.takes_keyword(self._written.fun, "outputs", len(args))
-        if outputs is not ... and (its_own or not isinstance(outputs, bool)):
+        if outputs is not ... and self._takes_outputs(len(args), outputs):
             kwargs, outputs = {**kwargs, "outputs": outputs}, ...
         call = self._call(args, kwargs)
         self._raise_faults(call)
@@ -121,6 +120,11 @@ class Vmapped(Generic[P, R]):
         if running.refusal is not None:
             self._raise_refused(running.refusal)
         return dataclasses.replace(plan, outputs=running.outputs)
+
+    def _takes_outputs(self, count: int, outputs: Any) -> bool:
+        """Whether the keyword `outputs` of `plan` is for the function."""
+        is_flag = isinstance(outputs, bool)
+        return not is_flag or arguments.takes_keyword(self._written.fun, "outputs", count)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
