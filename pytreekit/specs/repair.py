@@ -58,7 +58,8 @@ def _overriding(rules: Rules, binding: Binding, repairs: Sequence[Replace | Reva
         text = binding.text(repair.path)
         if text is None or not isinstance(repair, Revalue):
             raise TypeError("rules give values to leaves that they match")
-        pairs.append(("/" + "/".join(map(escaped, text.split("/"))), repair.value))
+        keys = text.split("/") if text or repair.path else []
+        pairs.append(("/" + "/".join(map(escaped, keys)), repair.value))
     return type(rules)(pairs, split=rules.split)
 
 
@@ -81,21 +82,16 @@ def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
 
 def change(name: str, old: Any, new: Any) -> str:
     """What to write to get from one spec to another: `in_axes[0]['b'] = None`."""
-    if is_rules(old) and is_rules(new):
-        return _added(name, old, new)
     said = list(_changes(name, old, new))
     more = len(said) - MOST_CHANGES
     alike = [f"and {more} more alike"] if more > 0 else []
     return "; ".join([*said[:MOST_CHANGES], *alike])
 
 
-def _added(name: str, old: Rules, new: Rules) -> str:
-    """The rules that come before those that there were."""
-    added = new.entries[: len(new.entries) - len(old.entries)]
-    pairs = ", ".join(f"({rule.pattern.text!r}, {rule.value!r})" for rule in added[:MOST_CHANGES])
-    more = len(added) - MOST_CHANGES
-    alike = f" and {more} more alike" if more > 0 else ""
-    return f"{name} |= ptk.Rules([{pairs}]){alike}"
+def _added(name: str, old: Rules, new: Rules) -> Iterator[str]:
+    """A statement for each rule that now comes before those that there were."""
+    for rule in new.entries[: len(new.entries) - len(old.entries)]:
+        yield f"{name} |= ptk.Rules([({rule.pattern.text!r}, {rule.value!r})])"
 
 
 def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
@@ -103,6 +99,9 @@ def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
     pending: list[tuple[str, Any, Any]] = [(name, old, new)]
     while pending:
         place, old, new = pending.pop()
+        if is_rules(old) and is_rules(new):
+            yield from _added(place, old, new)
+            continue
         if _is_value(old) or _is_value(new) or not _alike(old, new):
             yield _statement(place, old, new)
             continue
