@@ -1,4 +1,4 @@
-"""Faulty calls for the tests of hints: what neither the corpus nor the catalogue's examples have."""
+"""Faulty calls for the tests of hints, of kinds that neither corpus nor catalogue have."""
 
 from __future__ import annotations
 
