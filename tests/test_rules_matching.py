@@ -7,8 +7,6 @@ import re
 from typing import Any
 
 import jax
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.tree_util import keystr

@@ -15,7 +15,7 @@ from ..specs.bind import Binding
 from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
-from ..specs.rules import Rules
+from ..specs.ruled import is_rules
 
 
 class InArgument(NamedTuple):
@@ -130,7 +130,7 @@ class Call:
     @property
     def is_by_rule(self) -> bool:
         """Whether in_axes are rules over the paths of all arguments."""
-        return isinstance(self.in_axes, Rules)
+        return is_rules(self.in_axes)
 
     def governs(self, position: int) -> bool:
         """Whether in_axes governs an argument; if not, it is a keyword, mapped over axis 0."""
@@ -172,7 +172,7 @@ class Call:
             kept = len(self.in_axes.entries)
             new = [rule for spec in axes.values() for rule in spec.entries[: -kept or None]]
             pairs = [(rule.pattern.text, rule.value) for rule in new]
-            return self.in_axes | Rules(pairs, split=self.in_axes.split)
+            return self.in_axes | type(self.in_axes)(pairs, split=self.in_axes.split)
         if not self.is_by_name:
             one_for_all = [self.in_axes] * len(self.args)
             specs = self.in_axes if isinstance(self.in_axes, tuple) else one_for_all

@@ -18,8 +18,7 @@ from ..specs.bind import check_sorts
 from ..specs.finding import Finding
 from ..specs.repair import change
 from ..specs.rest import Rest
-from ..specs.rule_values import UNMATCHED
-from ..specs.rules import Rules
+from ..specs.ruled import is_rules
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
@@ -123,7 +122,7 @@ def _check_axes(name: str, options: Written) -> list[Finding]:
     of_rules = [
         finding
         for path, value in leaves
-        if isinstance(value, Rules) and name == "in_axes"
+        if is_rules(value) and name == "in_axes"
         for finding in _check_rules(path, value, options.fun)
     ]
     return of_rules + [
@@ -133,10 +132,10 @@ def _check_axes(name: str, options: Written) -> list[Finding]:
     ]
 
 
-def _check_rules(path: KeyPath, rules: Rules, fun: Callable[..., Any]) -> list[Finding]:
+def _check_rules(path: KeyPath, rules: Any, fun: Callable[..., Any]) -> list[Finding]:
     """What rules say must be axes, too."""
     rows = [(f"[{its.pattern.text!r}]", its.value) for its in rules.entries]
-    rows += [] if rules.default is UNMATCHED else [(".default", rules.default)]
+    rows += [(".default", rules.default)] * rules.has_default
     found = []
     for place, value in rows:
         if not is_axis(value) and not is_form(value):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..faults import Fault
 from ..trees import paths
 from ..trees.paths import IsLeaf, KeyPath
 from .finding import Finding
-from .matcher import NO_RULE
 from .meeting import Meeting
 from .mismatch import mismatches
 from .rest import expanded
-from .rule_values import UNMATCHED
-from .rules import Rules
+from .ruled import is_rules
+
+if TYPE_CHECKING:
+    from .rules import Rules
 
 
 class Bound(NamedTuple):
@@ -134,7 +135,7 @@ class Binding:
         pending: list[tuple[KeyPath, Any, Any]] = [((), self.spec, self.tree)]
         while pending:
             path, spec, tree = pending.pop()
-            if isinstance(spec, Rules):
+            if is_rules(spec):
                 self._follow(path, spec, tree)
                 continue
             if spec is None or paths.is_leaf(spec):
@@ -154,6 +155,9 @@ class Binding:
 
     def _follow(self, path: KeyPath, rules: Rules, tree: Any) -> None:
         """The entry of each leaf below a place where rules stand."""
+        from .matcher import NO_RULE
+        from .rule_values import UNMATCHED
+
         found = rules.assign(tree, is_leaf=self.is_leaf, prefix=self._prefix)
         place = self._written(path)
         for fault in found.faults(self.name + paths.text(path), f"{self.spec_name}{place}.entries"):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ..trees.paths import KeyPath
+from ..trees import boxes
+from ..trees.boxes import Ends
+from ..trees.paths import IsLeaf, KeyPath
+from ..trees.structures import SeenTwice
 from .patterns import Pattern
 from .regexes import Regexes
 from .trie import Trie
@@ -25,6 +29,7 @@ class Matcher:
         self._most = len(patterns)
         self._trie = Trie([pattern.globs for pattern in patterns], separators)
         self._regexes = Regexes(patterns, separators)
+        self._known = SeenTwice()
 
     @property
     def cuts_keys(self) -> bool:
@@ -39,3 +44,24 @@ class Matcher:
         """
         found = self._regexes.first(paths, self._trie.first(paths))
         return [NO_RULE if number == self._most else number for number in found]
+
+    def numbered(
+        self, tree: Any, is_leaf: IsLeaf = None, prefix: KeyPath = ()
+    ) -> tuple[Ends, list[int]]:
+        """The leaves of a tree, and the first pattern for each, known once a tree has come twice.
+
+        Raises:
+            Endless: As `first` does.
+            ValueError: If JAX cannot flatten the tree.
+        """
+        known = self._known if is_leaf is None and not prefix else None
+        if known is not None and not known.is_empty:
+            ends = Ends(tree, paths_first=False)
+            kinds, numbers = known.get(ends.structure) or (None, [])
+            if kinds == boxes.kinds():
+                return ends, numbers
+        ends = Ends(tree, is_leaf, prefix)
+        numbers = self.first(ends.texts)
+        if known is not None:
+            known.put(ends.structure, (boxes.kinds(), numbers))
+        return ends, numbers

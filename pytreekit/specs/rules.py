@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import SpecError, raise_faults
-from ..trees import boxes, paths
-from ..trees.boxes import Ends
-from ..trees.paths import IsLeaf, KeyPath
+from ..trees import paths
+from ..trees.paths import IsLeaf
 from ..trees.sorts import check_sorts
-from ..trees.structures import SeenTwice
 from .assignment import Assignment
-from .audit import Audit, audit
 from .foreign import AROUND, from_regexes
 from .globs import BadPattern
 from .matcher import Matcher
@@ -24,6 +21,9 @@ from .patterns import prefix as read_prefix
 from .reading import Read, bad_rule, place, read
 from .regexes import Endless
 from .rule_values import UNMATCHED, is_function
+
+if TYPE_CHECKING:
+    from .audit import Audit
 
 
 class Rules:
@@ -79,7 +79,6 @@ class Rules:
         self.entries: tuple[Read, ...] = tuple(found)
         self.default = default
         self.split = split
-        self._known = SeenTwice()
 
     @classmethod
     def _made(cls, rules: Iterable[Read], default: Any, split: str) -> Rules:
@@ -253,7 +252,7 @@ class Rules:
                 flatten the tree.
         """
         try:
-            ends, numbers = self._numbered(tree, is_leaf, prefix)
+            ends, numbers = self._matcher.numbered(tree, is_leaf, prefix)
         except ValueError:
             raise_faults(check_sorts(tree, "tree"), doing="rules(tree)")
             raise
@@ -295,6 +294,8 @@ class Rules:
         if not trees:
             fact = "there are no trees, so there is nothing to audit"
             raise_faults([Fault("PTK001", "", "", "", "", "", fact=fact)], doing="rules.audit")
+        from .audit import audit
+
         return audit(self, trees)
 
     def under(self, prefix: str) -> Rules:
@@ -359,23 +360,14 @@ class Rules:
         split = "" if self.split == "/" else f", split={self.split!r}"
         return f"Rules([{pairs}]{default}{split})"
 
-    def _numbered(self, tree: Any, is_leaf: IsLeaf, prefix: KeyPath) -> tuple[Ends, list[int]]:
-        """The leaves, and the number of the rule of each; known after a tree has come twice."""
-        known = self._known if is_leaf is None and not prefix else None
-        if known is not None and not known.is_empty:
-            ends = Ends(tree, paths_first=False)
-            kinds, numbers = known.get(ends.structure) or (None, [])
-            if kinds == boxes.kinds():
-                return ends, numbers
-        ends = Ends(tree, is_leaf, prefix)
-        numbers = self._matcher.first(ends.texts)
-        if known is not None:
-            known.put(ends.structure, (boxes.kinds(), numbers))
-        return ends, numbers
-
     @functools.cached_property
     def _matcher(self) -> Matcher:
         return Matcher(self.patterns, self.split)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is a default."""
+        return self.default is not UNMATCHED
 
     @property
     def cuts_keys(self) -> bool:
