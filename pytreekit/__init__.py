@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .sharding.specs import partition_plan as partition_plan
+    from .sharding.specs import partition_specs as partition_specs
     from .show.errors import SpecError as SpecError
     from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
@@ -47,6 +49,8 @@ __all__ = [
     "if_array",
     "optional",
     "partition",
+    "partition_plan",
+    "partition_specs",
     "raise_faults",
     "register_box",
     "stack",
@@ -70,6 +74,8 @@ _WHERE = {
     "if_array": "batching.forms",
     "optional": "specs.rule_values",
     "partition": "specs.partition",
+    "partition_plan": "sharding.specs",
+    "partition_specs": "sharding.specs",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
     "stack": "trees.stack",

@@ -26,10 +26,12 @@ class Logical:
 
     Attributes:
         rows: Its entries, in order.
+        mesh_axes: All mesh axes that it was written with, those that the mesh lacks as well.
     """
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Row], mesh_axes: frozenset[str]) -> None:
         self.rows = rows
+        self.mesh_axes = mesh_axes
 
     @functools.cached_property
     def by_name(self) -> dict[str, list[int]]:
@@ -39,14 +41,9 @@ class Logical:
             found.setdefault(row.name, []).append(number)
         return found
 
-    @functools.cached_property
-    def mesh_axes(self) -> frozenset[str]:
-        """All mesh axes that it names."""
-        return frozenset(axis for row in self.rows for axis in row.axes)
-
     def and_whole(self, name: str) -> Logical:
         """The same table, where a name may also have no axis, after all else."""
-        return Logical([*self.rows, Row(name, ())])
+        return Logical([*self.rows, Row(name, ())], self.mesh_axes)
 
 
 def logical_of(axes: Any, mesh: Axes, missing_axes: str, doing: str) -> Logical | None:
@@ -68,19 +65,23 @@ def logical_of(axes: Any, mesh: Axes, missing_axes: str, doing: str) -> Logical 
         raise_faults([_fault("axes", values.spec(axes), fact, HOW)], doing=doing)
     named = isinstance(axes, Mapping)
     rows: list[Row] = []
+    emptied: list[Row] = []
     faults: list[Fault] = []
+    written: set[str] = set()
     for number, pair in enumerate(list(axes.items()) if named else axes):
         place = f"axes[{pair[0]!r}]" if named else f"axes[{number}]"
         row = _row(pair, place)
         if isinstance(row, Fault):
             faults.append(row)
             continue
+        written.update(row.axes)
         lacking = [axis for axis in row.axes if axis not in mesh.sizes]
         if lacking and missing_axes != "drop":
             faults += [no_axis(axis, mesh, place, values.spec(pair)) for axis in lacking]
-        rows.append(Row(row.name, tuple(axis for axis in row.axes if axis not in lacking)))
+        left = Row(row.name, tuple(axis for axis in row.axes if axis not in lacking))
+        (emptied if lacking and not left.axes else rows).append(left)
     raise_faults(faults, doing=doing)
-    return Logical(_kept(rows))
+    return Logical(_kept(rows, emptied), frozenset(written))
 
 
 def no_axis(axis: str, mesh: Axes, place: str, wanted: str) -> Fault:
@@ -89,10 +90,10 @@ def no_axis(axis: str, mesh: Axes, place: str, wanted: str) -> Fault:
     return Fault("PTK301", "", "", place, "", wanted, fact=fact, note=f"the mesh has {mesh.told}")
 
 
-def _kept(rows: list[Row]) -> list[Row]:
-    """The rows without those that only the missing axes left empty, where the name has others."""
-    split = {row.name for row in rows if row.axes}
-    return [row for row in rows if row.axes or row.name not in split] if split else rows
+def _kept(rows: list[Row], emptied: list[Row]) -> list[Row]:
+    """The rows, and at the end those names that have no others, now that the mesh lacks axes."""
+    names = {row.name for row in rows}
+    return rows + [row for row in dict.fromkeys(emptied) if row.name not in names]
 
 
 def _row(pair: Any, place: str) -> Row | Fault:
@@ -108,6 +109,8 @@ def _row(pair: Any, place: str) -> Row | Fault:
     if not known:
         fact = "the mesh axes must be a str, a tuple of them, or None"
         return _fault(place, values.spec(pair), fact, HOW)
+    if len(set(listed)) < len(listed):
+        return _fault(place, values.spec(pair), "an entry names a mesh axis twice")
     return Row(name, tuple(listed))
 
 

@@ -13,7 +13,6 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 from ..faults import Fault
 from ..show import values
 from ..show.errors import raise_faults
-from .entries import Choice
 
 HOW = 'as {"data": 4, "model": 2}'
 
@@ -43,14 +42,14 @@ class Axes:
         """Into how many parts axes split a dimension."""
         return math.prod(self.sizes[name] for name in names)
 
-    def lacks(self, choice: Choice) -> list[str]:
-        """The names in a choice that are no axes of the mesh."""
-        return [name for name, _ in choice if name not in self.sizes]
+    def with_sizes(self, names: Iterable[str]) -> str:
+        """Some of the axes in words: `data=4, model=2`."""
+        return values.listing([f"{name}={self.sizes[name]}" for name in names])
 
     @property
     def told(self) -> str:
         """The axes in words: `data=4, model=2`."""
-        return values.listing([f"{name}={size}" for name, size in self.sizes.items()]) or "none"
+        return self.with_sizes(self.sizes) or "no axes"
 
 
 def axes_of(mesh: Any, doing: str) -> Axes:
