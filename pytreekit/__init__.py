@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .sharding.check import check_shardings as check_shardings
+    from .sharding.fsdp import fsdp_plan as fsdp_plan
+    from .sharding.fsdp import fsdp_specs as fsdp_specs
+    from .sharding.named import named_shardings as named_shardings
+    from .sharding.named import spec_of as spec_of
     from .sharding.specs import partition_plan as partition_plan
     from .sharding.specs import partition_specs as partition_specs
     from .show.errors import SpecError as SpecError
@@ -44,15 +49,20 @@ __all__ = [
     "axes_like",
     "bind",
     "by_rank",
+    "check_shardings",
     "combine",
     "diff",
+    "fsdp_plan",
+    "fsdp_specs",
     "if_array",
+    "named_shardings",
     "optional",
     "partition",
     "partition_plan",
     "partition_specs",
     "raise_faults",
     "register_box",
+    "spec_of",
     "stack",
     "suggest_chunk_size",
     "summary",
@@ -69,15 +79,20 @@ _WHERE = {
     "axes_like": "specs.partition",
     "bind": "specs.bind",
     "by_rank": "specs.rule_values",
+    "check_shardings": "sharding.check",
     "combine": "trees.combine",
     "diff": "trees.diff",
+    "fsdp_plan": "sharding.fsdp",
+    "fsdp_specs": "sharding.fsdp",
     "if_array": "batching.forms",
+    "named_shardings": "sharding.named",
     "optional": "specs.rule_values",
     "partition": "specs.partition",
     "partition_plan": "sharding.specs",
     "partition_specs": "sharding.specs",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
+    "spec_of": "sharding.named",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",
     "summary": "trees.summary",

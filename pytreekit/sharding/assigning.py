@@ -115,15 +115,17 @@ class Assigned:
         return [name for name, size in sizes.items() if size > 1 and name not in used]
 
 
-def assign(tree: Any, rules: Any, options: Options, stack: Any, doing: str) -> Assigned:
+def assign(
+    tree: Any, rules: Any, options: Options, stack: Any, doing: str, spec_name: str = "rules"
+) -> Assigned:
     """The spec that rules, a spec tree or metadata give each leaf, and all that is wrong.
 
     Raises:
         SpecError: PTK001, PTK306 or PTK104, if there is nothing to go by.
     """
     metadata = metadata_of(tree)
-    source = source_of(tree, rules, metadata, doing)
-    stacks = stacks_of(tree, list(source.leaves), stack, doing)
+    source = source_of(tree, rules, metadata, doing, spec_name)
+    stacks = stacks_of(tree, source.leaves, stack)
     templates, bad = _read(source)
     singles, alikes = _sorted(source, stacks.dims, metadata)
     groups = [
@@ -145,7 +147,8 @@ def _read(source: Source) -> tuple[list[Template | None], list[Fault]]:
     known: dict[Any, Template | BadSpec] = {}
     templates: list[Template | None] = []
     faults: list[Fault] = []
-    for value, _, told in source.sayings:
+    for saying in source.sayings:
+        value = saying.value
         if is_function(value):
             templates.append(None)
             continue
@@ -155,7 +158,7 @@ def _read(source: Source) -> tuple[list[Template | None], list[Fault]]:
         its = known[key]
         templates.append(its if isinstance(its, Template) else None)
         if isinstance(its, BadSpec):
-            faults.append(_bad(its, *told()))
+            faults.append(_bad(its, *saying.told()))
     return templates, faults
 
 
@@ -176,7 +179,7 @@ def _bad(bad: BadSpec, place: str, wanted: str) -> Fault:
 def _sorted(
     source: Source, stacks: Sequence[tuple[int, ...]], metadata: Sequence[Any] | None
 ) -> tuple[set[int], dict[Alike, list[int]]]:
-    """The leaves that need no spec, since they have one element; and the others, by what is alike."""
+    """The leaves that need no spec, of one element; and the others, by what is alike."""
     singles: set[int] = set()
     alikes: dict[Alike, list[int]] = {}
     single = functools.cache(_is_single)
@@ -230,5 +233,5 @@ def _faults(assigned: Assigned) -> Iterator[Fault]:
 
 def fault(problem: Problem, path: str, found: str, place: str, wanted: str, hint: str) -> Fault:
     """The fault of a leaf."""
-    told = {"hint": hint, "fact": problem.fact, "note": problem.note}
-    return Fault(problem.code, NAME, path, place, found, wanted, **told)
+    told = path, place, found, wanted, hint
+    return Fault(problem.code, NAME, *told, fact=problem.fact, note=problem.note)

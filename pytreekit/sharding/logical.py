@@ -1,4 +1,4 @@
-"""Logical names: what dimensions are called, and the mesh axes that each name may have, in order."""
+"""Logical names: what dimensions are called, and the mesh axes that each may have, in order."""
 
 from __future__ import annotations
 

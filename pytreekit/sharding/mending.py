@@ -1,4 +1,4 @@
-"""Repairs of what is asked for: each is tried on all leaves that it is asked for before it is told."""
+"""Repairs of what is asked for, each tried on all leaves that it is asked for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _replaced(token: str, name: str, instead: str) -> str:
 
 
 def _left(assigned: Assigned, group: Group, problem: Problem, value: Any) -> set[str] | None:
-    """The codes of what a repair leaves wrong; None if it does not mend this, or breaks something."""
+    """The codes of what a repair leaves wrong; None if it does not mend this, or breaks more."""
     try:
         asked = template(value)
     except BadSpec:

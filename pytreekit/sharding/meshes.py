@@ -1,4 +1,4 @@
-"""The axes of a mesh and their sizes: of one of JAX's, or as a dict, for which no device is needed."""
+"""The axes of a mesh and their sizes: of one of JAX's, or as a dict, which needs no device."""
 
 from __future__ import annotations
 

@@ -45,8 +45,9 @@ def options_of(mesh: Any, axes: Any, on_indivisible: Any, missing_axes: Any, doi
 
 
 def _may_go(said: Any, mesh: Axes, doing: str) -> frozenset[str]:
-    if isinstance(said, str) and said in {ERROR, REPLICATE}:
-        return frozenset(mesh.sizes) if said == REPLICATE else frozenset()
+    word = said if isinstance(said, str) else ""
+    if word in {ERROR, REPLICATE}:
+        return frozenset(mesh.sizes if word == REPLICATE else ())
     if not isinstance(said, Mapping):
         raise_faults([_no_choice("on_indivisible", said, REPLICATE, _PER_AXIS)], doing=doing)
     faults: list[Fault] = []

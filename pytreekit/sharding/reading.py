@@ -95,10 +95,11 @@ def _written_entry(part: Any) -> Entry:
         raise _no_entry(part)
     names: list[Name] = []
     for inner in part:
-        choices = _written_entry(inner) if isinstance(inner, str) else ((), ())
-        if len(choices) > 1 or not choices[0]:
+        choices = _written_entry(inner) if isinstance(inner, str) else ()
+        choice = choices[0] if len(choices) == 1 else ()
+        if not choice:
             raise _no_entry(inner)
-        names.extend(choices[0])
+        names.extend(choice)
     return (tuple(names),)
 
 

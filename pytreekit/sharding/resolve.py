@@ -1,4 +1,4 @@
-"""A template and a shape become a spec: every name an axis, every dimension divided, or told why not."""
+"""A template and a shape become a spec: every name an axis, every dimension divided."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def whole(spec: PartitionSpec, shape: Sequence[Size], options: Options) -> list[
 
 
 def normal(axes: Sequence[Sequence[str]]) -> PartitionSpec:
-    """The spec of the axes of each dimension in normal form: no None at the end, no tuple of one."""
+    """A spec of the axes of each dimension, in normal form: no None at the end, no tuple of one."""
     entries: list[Any] = [its[0] if len(its) == 1 else tuple(its) or None for its in axes]
     while entries and entries[-1] is None:
         entries.pop()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..faults import Fault
 from ..show import values
-from ..show.errors import raise_faults
 from ..specs.assignment import Assignment
 from ..specs.reading import place
 from ..specs.rule_values import UNMATCHED
 from ..specs.rules import Rules
+from ..trees import paths
 
 
 def shape_of(leaf: Any) -> tuple[Any, ...]:
@@ -32,14 +33,13 @@ class Stacks(NamedTuple):
     faults: list[Fault]
 
 
-def stacks_of(tree: Any, leaves: list[Any], stack: Any, doing: str) -> Stacks:
+def stacks_of(tree: Any, leaves: Sequence[Any], stack: Any) -> Stacks:
     """The stacked dimensions of each leaf.
 
     Args:
         tree: The tree.
         leaves: Its leaves.
         stack: Rules, or what they can be made of, of dimensions; None for none.
-        doing: What is being done.
 
     Raises:
         SpecError: PTK306, if these are no rules.
@@ -73,20 +73,9 @@ def _dims(said: Any, rank: int) -> tuple[int, ...] | str:
 
 
 def _fault(found: Assignment, index: int, fact: str) -> Fault:
-    from ..trees import paths
-
     number = found.numbers[index]
     pattern = found.rules.patterns[number].text if number >= 0 else "default"
     said = f"({pattern!r}, {values.spec(found.values[index], 24)})"
     where = place(number, "stack") if number >= 0 else "stack.default"
     leaf = values.leaf(found.leaves[index])
     return Fault("PTK306", "tree", paths.text(found.path(index)), where, leaf, said, fact=fact)
-
-
-def check_no_faults(stacks: Stacks, doing: str) -> None:
-    """Refuse stacks that have faults.
-
-    Raises:
-        SpecError: With all of them.
-    """
-    raise_faults(stacks.faults, doing=doing, where="stack")

@@ -1,4 +1,4 @@
-"""What is asked for each leaf of a tree, and where that stands: in rules, a spec tree or metadata."""
+"""What is asked for each leaf of a tree, and where: in rules, a spec tree or metadata."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ NOTHING = -1
 
 NAME = "tree"
 """What messages call the tree."""
-
-SPEC_NAME = "rules"
-"""What messages call what is said of it."""
 
 
 class Saying(NamedTuple):
@@ -74,7 +71,9 @@ class Source:
     faults: Callable[[Collection[int]], list[Fault]]
 
 
-def source_of(tree: Any, rules: Any, metadata: Sequence[Any] | None, doing: str) -> Source:
+def source_of(
+    tree: Any, rules: Any, metadata: Sequence[Any] | None, doing: str, spec_name: str
+) -> Source:
     """What rules, a spec tree or metadata say.
 
     Args:
@@ -82,30 +81,31 @@ def source_of(tree: Any, rules: Any, metadata: Sequence[Any] | None, doing: str)
         rules: Rules or pairs of them, a spec tree, or None for metadata alone.
         metadata: The spec in the metadata of each leaf, None where there are none.
         doing: What is being done.
+        spec_name: What messages call the rules.
 
     Raises:
         SpecError: PTK001, if there are neither; what `ptk.Rules` raises.
     """
     if rules is None:
         if metadata is None:
-            fact = "rules are missing, and no leaf has metadata of flax"
+            fact = f"{spec_name} are missing, and no leaf has metadata of flax"
             note = "as [('kernel', '... model'), ...], or a tree of PartitionSpecs"
-            fault = Fault("PTK001", "", "", SPEC_NAME, "", "", fact=fact, note=note)
+            fault = Fault("PTK001", "", "", spec_name, "", "", fact=fact, note=note)
             raise_faults([fault], doing=doing)
         return _of_metadata(tree, metadata or [])
     if isinstance(rules, str | bytes):
-        fact = f"rules must be a list of pairs or a spec tree, this is {shown.kind(rules)}"
+        fact = f"{spec_name} must be a list of pairs or a spec tree, this is {shown.kind(rules)}"
         note = f"[('**', {shown.spec(rules, 24)})] is a rule for all leaves"
-        fault = Fault("PTK001", "", "", SPEC_NAME, "", shown.spec(rules), fact=fact, note=note)
+        fault = Fault("PTK001", "", "", spec_name, "", shown.spec(rules), fact=fact, note=note)
         raise_faults([fault], doing=doing)
-    if isinstance(rules, Rules) or _are_pairs(rules):
-        found = _of_rules(tree, rules if isinstance(rules, Rules) else Rules(rules))
+    if isinstance(rules, Rules) or are_pairs(rules):
+        found = _of_rules(tree, rules if isinstance(rules, Rules) else Rules(rules), spec_name)
     else:
-        found = _of_specs(tree, rules, doing)
+        found = _of_specs(tree, rules, doing, spec_name)
     return found if metadata is None else _with_metadata(found, metadata)
 
 
-def _are_pairs(rules: Any) -> bool:
+def are_pairs(rules: Any) -> bool:
     """Whether this is a list of rules. A spec tree has no pairs of text and something in it."""
     return isinstance(rules, list | tuple) and all(
         isinstance(row, OptionalRule)
@@ -118,25 +118,27 @@ def _are_pairs(rules: Any) -> bool:
     )
 
 
-def _of_rules(tree: Any, rules: Rules) -> Source:
+def _of_rules(tree: Any, rules: Rules, spec_name: str) -> Source:
     found = rules.assign(tree)
-    sayings = [_of_rule(found, number, rules.values[number]) for number in range(len(rules.values))]
+    sayings = [_of_rule(found, *rule, spec_name) for rule in enumerate(rules.values)]
     numbers = list(found.numbers)
     if rules.has_default:
-        sayings.append(_of_rule(found, NO_RULE, rules.default))
+        sayings.append(_of_rule(found, NO_RULE, rules.default, spec_name))
         last = len(sayings) - 1
         numbers = [last if number == NO_RULE else number for number in numbers]
     if rules.has_functions:
-        _call_functions(found, sayings, numbers)
+        _call_functions(found, sayings, numbers, spec_name)
 
     def faults(skip: Collection[int]) -> list[Fault]:
         said = [index for index, number in enumerate(numbers) if number != NOTHING]
-        return found.faults(NAME, SPEC_NAME, {*skip, *said})
+        return found.faults(NAME, spec_name, {*skip, *said})
 
     return Source(found.leaves, found.treedef, sayings, numbers, found.path, faults)
 
 
-def _call_functions(found: Assignment, sayings: list[Saying], numbers: list[int]) -> None:
+def _call_functions(
+    found: Assignment, sayings: list[Saying], numbers: list[int], spec_name: str
+) -> None:
     """Put what functions say of leaves in the place of the functions."""
     known: dict[Any, int] = {}
     for index, number in enumerate(numbers):
@@ -149,30 +151,30 @@ def _call_functions(found: Assignment, sayings: list[Saying], numbers: list[int]
         key = (number, value_key(value))
         if key not in known:
             known[key] = len(sayings)
-            sayings.append(_of_rule(found, found.numbers[index], value))
+            sayings.append(_of_rule(found, found.numbers[index], value, spec_name))
         numbers[index] = known[key]
 
 
-def _of_rule(found: Assignment, number: int, value: Any) -> Saying:
+def _of_rule(found: Assignment, number: int, value: Any, spec_name: str) -> Saying:
     its = found.rules
 
     def told() -> tuple[str, str]:
         if number == NO_RULE:
-            return f"{SPEC_NAME}.default", shown.spec(value)
+            return f"{spec_name}.default", shown.spec(value)
         written = its.values[number]
         gave = f" gave {shown.spec(value, 30)}" if written is not value else ""
         pattern = its.patterns[number].text
-        return at_rule(number, SPEC_NAME), f"({pattern!r}, {shown.spec(written, 44)}){gave}"
+        return at_rule(number, spec_name), f"({pattern!r}, {shown.spec(written, 44)}){gave}"
 
     if number == NO_RULE:
         return Saying(value, "the default", told)
     return Saying(
-        value, "a rule", told, f"{at_rule(number, SPEC_NAME)} {its.patterns[number].text}"
+        value, "a rule", told, f"{at_rule(number, spec_name)} {its.patterns[number].text}"
     )
 
 
-def _of_specs(tree: Any, specs: Any, doing: str) -> Source:
-    bound = Binding(specs, tree, NAME, SPEC_NAME)
+def _of_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
+    bound = Binding(specs, tree, NAME, spec_name)
     raise_faults([fault for fault in bound.faults if fault.code == "PTK104"], doing=doing)
     rows, treedef = jax.tree_util.tree_flatten_with_path(tree)
     partly = bool(bound.findings)
@@ -180,11 +182,10 @@ def _of_specs(tree: Any, specs: Any, doing: str) -> Source:
     sayings: list[Saying] = []
     numbers = [NOTHING] * len(rows) if partly else []
     for path, value, subtree in bound.entries:
-        if isinstance(value, OfLeaf):
-            value = value(subtree)
-        if value is UNMATCHED:
+        said = value(subtree) if isinstance(value, OfLeaf) else value
+        if said is UNMATCHED:
             continue
-        sayings.append(Saying(value, "an entry", _at_entry(bound, path, value)))
+        sayings.append(Saying(said, "an entry", _at_entry(bound, path, said)))
         number = len(sayings) - 1
         if not partly:
             numbers += [number] * paths.count_leaves(subtree)

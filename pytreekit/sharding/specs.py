@@ -1,4 +1,4 @@
-"""`ptk.partition_specs` and `ptk.partition_plan`: the spec of each leaf, by rule, tree or metadata."""
+"""`ptk.partition_specs`, `ptk.partition_plan`: the spec of each leaf of a tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ..show.errors import raise_faults
 from .assigning import Assigned, assign
 from .options import options_of
 from .plan import SpecPlan
-from .sources import SPEC_NAME
 
 
 def partition_specs(
@@ -54,5 +53,5 @@ def _assigned(
 ) -> Assigned:
     options = options_of(mesh, axes, on_indivisible, missing_axes, doing)
     found = assign(tree, rules, options, stack, doing)
-    raise_faults(found.faults, doing=doing, where=SPEC_NAME, when="before placing")
+    raise_faults(found.faults, doing=doing, where="rules", when="before placing")
     return found

@@ -1,0 +1,185 @@
+"""`ptk.fsdp_specs` and `ptk.fsdp_plan`: specs that split what is large over one more mesh axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jax.sharding import PartitionSpec
+
+from ..faults import Fault
+from ..show import values as shown
+from ..show.errors import raise_faults
+from ..specs.partition import chosen
+from ..specs.rules import Rules
+from .assigning import Assigned, assign
+from .logical import no_axis
+from .meshes import Axes
+from .options import options_of
+from .plan import PlannedSpec, SpecNote, SpecPlan
+from .resolve import axes_by_dimension, normal, whole
+from .shapes import shape_of, stacks_of
+from .sources import are_pairs
+
+MIN_SIZE = 2**16
+"""Elements below which an array stays as it is."""
+
+
+class Fill(NamedTuple):
+    """What is the same for all leaves.
+
+    Attributes:
+        axes: The mesh axes to split over, as one.
+        min_size: Elements below which an array stays as it is.
+        mesh: The axes of the mesh.
+    """
+
+    axes: tuple[str, ...]
+    min_size: int
+    mesh: Axes
+
+
+def fsdp_specs(
+    params: Any,
+    base: Any = None,
+    *,
+    mesh: Any = None,
+    axis: Any = "fsdp",
+    min_size: int = MIN_SIZE,
+    where: Any = None,
+    stack: Any = None,
+) -> Any:
+    """X."""
+    its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
+    return _filled(params, base, "fsdp_specs", mesh=mesh, **its).tree
+
+
+def fsdp_plan(
+    params: Any,
+    base: Any = None,
+    *,
+    mesh: Any = None,
+    axis: Any = "fsdp",
+    min_size: int = MIN_SIZE,
+    where: Any = None,
+    stack: Any = None,
+) -> SpecPlan:
+    """X."""
+    its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
+    return _filled(params, base, "fsdp_plan", mesh=mesh, **its).plan()
+
+
+class _Filled(NamedTuple):
+    """Specs that are filled in, with a reason each."""
+
+    assigned: Assigned
+    specs: list[PartitionSpec]
+    reasons: list[str]
+
+    @property
+    def tree(self) -> Any:
+        return self.assigned.source.treedef.unflatten(self.specs)
+
+    def plan(self) -> SpecPlan:
+        its, options = self.assigned, self.assigned.options
+        leaves: list[PlannedSpec] = []
+        notes: list[SpecNote] = []
+        for index, (spec, reason) in enumerate(zip(self.specs, self.reasons, strict=True)):
+            place = its.path(index), its.text(index)
+            leaves.append(PlannedSpec(*place, its.found(index), spec, reason))
+            shape = shape_of(its.source.leaves[index])
+            notes += (SpecNote(kind, *place, text) for kind, text in whole(spec, shape, options))
+        return SpecPlan(self.tree, tuple(leaves), tuple(notes), options.mesh.sizes)
+
+
+def _filled(
+    params: Any,
+    base: Any,
+    doing: str,
+    *,
+    mesh: Any,
+    axis: Any,
+    min_size: Any,
+    where: Any,
+    stack: Any,
+) -> _Filled:
+    options = options_of(mesh, None, "error", "error", doing)
+    fill = _fill(axis, min_size, options.mesh, doing)
+    base = base.specs if isinstance(base, SpecPlan) else base
+    base = PartitionSpec() if base is None else base
+    assigned = assign(params, base, options, None, doing, spec_name="base")
+    stacks = stacks_of(params, assigned.source.leaves, stack)
+    raise_faults(
+        [*assigned.faults, *stacks.faults], doing=doing, where="base", when="before placing"
+    )
+    choices = _chosen(params, where, doing, len(assigned.specs))
+    known: dict[Any, tuple[PartitionSpec, str]] = {}
+    rows: list[tuple[PartitionSpec, str]] = []
+    for index, (leaf, spec) in enumerate(zip(assigned.source.leaves, assigned.specs, strict=True)):
+        alike = shape_of(leaf), spec, stacks.dims[index]
+        key = alike, choices[index]
+        if key not in known:
+            known[key] = filled(*alike, fill, choice=choices[index])
+        rows.append(known[key])
+    return _Filled(assigned, [spec for spec, _ in rows], [reason for _, reason in rows])
+
+
+def _fill(axis: Any, min_size: Any, mesh: Axes, doing: str) -> Fill:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    faults: list[Fault] = []
+    if not axes or not all(isinstance(name, str) for name in axes) or len(set(axes)) < len(axes):
+        fact = "axis must be the name of a mesh axis, or a tuple of some"
+        faults.append(Fault("PTK001", "", "", "axis", "", shown.spec(axis, 24), fact=fact))
+    else:
+        lacking = [name for name in axes if name not in mesh.sizes]
+        faults += [no_axis(name, mesh, "axis", shown.spec(axis)) for name in lacking]
+    if isinstance(min_size, bool) or not isinstance(min_size, int) or min_size < 0:
+        fact = "min_size must be an int of 0 or more"
+        faults.append(Fault("PTK001", "", "", "min_size", "", shown.spec(min_size, 24), fact=fact))
+    raise_faults(faults, doing=doing)
+    return Fill(axes, min_size, mesh)
+
+
+def _chosen(params: Any, where: Any, doing: str, leaves: int) -> list[bool]:
+    if where is None:
+        return [True] * leaves
+    return chosen(params, Rules(where) if are_pairs(where) else where, doing)
+
+
+def filled(
+    shape: tuple[Any, ...], spec: PartitionSpec, stack: Sequence[int], fill: Fill, *, choice: bool
+) -> tuple[PartitionSpec, str]:
+    """The spec of one leaf, and the reason for it.
+
+    Args:
+        shape: Its shape.
+        spec: Its spec so far.
+        stack: Its dimensions that are stacks, which are not split.
+        fill: What is the same for all leaves.
+        choice: Whether it is to be split at all.
+    """
+    told = "+".join(fill.axes)
+    reason = _left_alone(shape, spec, fill) if choice else "where says False"
+    if reason:
+        return spec, reason
+    axes = [*axes_by_dimension(spec), *[()] * (len(shape) - len(spec))]
+    free_first = sorted(range(len(shape)), key=lambda dim: (bool(axes[dim]), -shape[dim], dim))
+    for dim in free_first:
+        parts = fill.mesh.parts([*axes[dim], *fill.axes])
+        if dim not in stack and shape[dim] and shape[dim] % parts == 0:
+            further = f", after {'+'.join(axes[dim])}: no free one divides" * bool(axes[dim])
+            axes[dim] = (*axes[dim], *fill.axes)
+            return normal(axes), f"{told} splits dimension {dim} of {shape[dim]}{further}"
+    return spec, f"no dimension divides by {fill.mesh.with_sizes(fill.axes)}"
+
+
+def _left_alone(shape: tuple[Any, ...], spec: PartitionSpec, fill: Fill) -> str:
+    """Why a leaf stays as it is, nothing if it need not."""
+    if not all(isinstance(size, int) for size in shape):
+        return "its shape is not known"
+    elements = math.prod(shape)
+    if elements < max(fill.min_size, 2):
+        return f"small: {elements:,} of {fill.min_size:,} elements"
+    there = [name for axes in axes_by_dimension(spec) for name in axes if name in fill.axes]
+    return f"{there[0]} splits it already" if there else ""
