@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import testing as testing
     from .batching.forms import SPLIT as SPLIT
     from .batching.forms import if_array as if_array
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from .trees.stack import stack as stack
     from .trees.summary import summary as summary
     from .trees.unstack import unstack as unstack
+
+    __version__: str
 
 __all__ = [
     "SPLIT",
@@ -76,16 +79,22 @@ _WHERE = {
     "vmap": "batching.vmap",
 }
 
+_MODULES = {"testing"}  # public, and loaded by their name alone
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
 
-        return version("pytreekit")
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+if not TYPE_CHECKING:  # a type checker would take any name at all for one of the package
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("pytreekit")
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, *_MODULES})

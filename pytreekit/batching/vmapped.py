@@ -7,9 +7,10 @@ import functools
 import inspect
 import itertools
 import sys
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
 
@@ -17,6 +18,7 @@ from ..compat import is_batched_sparse
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError, SpecWarning
+from ..specs import arguments
 from ..specs.hints import with_hints
 from ..trees.structures import StructureCache
 from .call import Call
@@ -30,7 +32,8 @@ from .written import Written
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S")
+T = TypeVar("T")
+Q = ParamSpec("Q")
 
 
 class Vmapped(Generic[P, R]):
@@ -38,13 +41,15 @@ class Vmapped(Generic[P, R]):
 
     It is called as the function is, with batched arguments. Name, docstring and signature are the
     function's; in a class body it becomes a method; it copies and pickles as the function does.
+    To type checkers it takes and returns what the function does.
     """
 
     __wrapped__: Callable[P, R]
     __name__: str
+    __qualname__: str
 
     def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
-        functools.update_wrapper(self, written.fun)
+        _dress(self, written.fun)
         self._written = written
         self._axis_size = axis_size
         self._checks = checks
@@ -91,23 +96,27 @@ class Vmapped(Generic[P, R]):
             self._raise_faults(self._call(args, kwargs))
         raise refused
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, outputs: Any = ..., **kwargs: Any) -> VmapPlan:
         """What a call would do with each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
 
         Args:
             args: The arguments of the call.
-            outputs: Whether to trace the function, for what it would do with each output; without,
-                nothing is traced.
+            outputs: Whether to trace the function, for what it would do with each output; left out,
+                nothing is traced. Where the function has a parameter of that name, the keyword is
+                for that one, as in a call; so it is if it is neither True nor False. To have both,
+                pass the argument by position.
             kwargs: The keywords of the call.
 
         Raises:
             SpecError: If the arguments do not fit in_axes, or the outputs do not fit out_axes.
         """
         __tracebackhide__ = True
+        if outputs is not ... and self._takes_outputs(len(args), outputs):
+            kwargs, outputs = {**kwargs, "outputs": outputs}, ...
         call = self._call(args, kwargs)
         self._raise_faults(call)
         plan = plan_call(call)
-        if not outputs:
+        if outputs is not True:
             return plan
         structure = jax.tree.structure((args, kwargs))
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
@@ -115,6 +124,11 @@ class Vmapped(Generic[P, R]):
         if running.refusal is not None:
             self._raise_refused(running.refusal)
         return dataclasses.replace(plan, outputs=running.outputs)
+
+    def _takes_outputs(self, count: int, outputs: Any) -> bool:
+        """Whether the keyword `outputs` of `plan` is for the function."""
+        is_flag = isinstance(outputs, bool)
+        return not is_flag or arguments.takes_keyword(self._written.fun, "outputs", count)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
@@ -209,45 +223,119 @@ class Vmapped(Generic[P, R]):
             repaired=refusal.repaired,
         ) from None
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Vmapped[P, R]: ...
+
+    # `Callable`, not `Vmapped`: ty and pyrefly do not split the ParamSpec of a class.
+    @overload
+    def __get__(
+        self: Callable[Concatenate[T, Q], R], instance: T, owner: type | None = None
+    ) -> VmappedMethod[Q, R]: ...
+
+    # Of a static method, whose first parameter takes no instance: most checkers look past that.
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Vmapped[P, R]: ...
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else VmappedMethod(self, instance)
 
     def __reduce__(self) -> Any:
-        module = sys.modules.get(getattr(self, "__module__", ""))
-        name = getattr(self, "__qualname__", "")
-        if module is not None and getattr(module, name, None) is self:
-            return name  # a decorated function is found where it is defined, as functions are
-        again = functools.partial(Vmapped, checks=self._checks)
-        return again, (self._written, self._axis_size)
+        standing = _standing(self)
+        if standing is self:
+            return self.__qualname__  # found where it is defined, as functions are
+        written, decorates = self._written, False
+        if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
+            # The function itself cannot be found: what it was decorated to stands in its place.
+            written, decorates = dataclasses.replace(written, fun=standing), True
+        again = functools.partial(_again, checks=self._checks, decorates=decorates)
+        return again, (written, self._axis_size)
 
     def __repr__(self) -> str:
         return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
 
-class VmappedMethod(Generic[R]):
-    """A mapped method of one instance, which it passes as the first argument."""
+class VmappedMethod(Generic[P, R]):
+    """A mapped method of one instance, which it passes as the first argument.
+
+    Two that bind one function to one instance are equal, as bound methods are: to `jax.jit`, too.
+    """
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
 
     def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
-        functools.update_wrapper(self, mapped.__wrapped__.__get__(instance))
+        # Not `__get__`, which only functions have: like JAX's, what is mapped always binds.
+        _dress(self, types.MethodType(mapped.__wrapped__, instance))
         self.__func__ = mapped
         self.__self__ = instance
 
-    def __call__(self, *args: Any, **kwargs: Any) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the mapped method."""
         __tracebackhide__ = True
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
-        return self.__func__.plan(self.__self__, *args, outputs=outputs, **kwargs)
+        return self.__func__.plan(self.__self__, *args, **kwargs)
 
-    def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
+    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """As `Vmapped.check`, with the instance as the first argument."""
         return self.__func__.check(self.__self__, *args, **kwargs)
 
-    def in_chunks(self, chunk_size: int | None) -> VmappedMethod[R]:
+    def in_chunks(self, chunk_size: int | None) -> VmappedMethod[P, R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VmappedMethod):
+            return NotImplemented
+        return self.__self__ is other.__self__ and self.__func__ is other.__func__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__self__), self.__func__))
+
+    def __reduce__(self) -> Any:
+        name = getattr(self, "__name__", "")
+        found = getattr(self.__self__, name, None)
+        if isinstance(found, VmappedMethod) and found == self:
+            return getattr, (self.__self__, name)  # also finds what a class method binds
+        return VmappedMethod, (self.__func__, self.__self__)
+
+
+def _dress(wrapper: Any, fun: Any) -> None:
+    """Name and document `wrapper` as `fun`, whose attributes do not hide the wrapper's methods."""
+    its = getattr(fun, "__dict__", {})
+    vars(wrapper).update({name: its[name] for name in its if not hasattr(type(wrapper), name)})
+    functools.update_wrapper(wrapper, fun, updated=())
+
+
+def _standing(mapped: Vmapped[..., Any]) -> Any:
+    """What stands where a mapped function says that it is defined; None for nothing."""
+    place: Any = sys.modules.get(getattr(mapped, "__module__", ""))
+    for name in getattr(mapped, "__qualname__", "").split("."):
+        place = getattr(place, name, None)
+    return place
+
+
+def _again(written: Written, axis_size: Any, *, checks: bool, decorates: bool) -> Vmapped[..., Any]:
+    """A mapped function from what copies and pickles carry of it."""
+    if decorates:
+        decorated: Any = written.fun
+        written = dataclasses.replace(written, fun=decorated.__wrapped__)
+    return Vmapped(written, axis_size, checks=checks)
+
+
+Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]
+"""What `ptk.vmap` returns, and a method of it."""
+
+
+def check_mapped(fun: Any, name: str) -> list[Fault]:
+    """PTK001: an argument called `name` must be a mapped function."""
+    if isinstance(fun, Vmapped | VmappedMethod):
+        return []
+    fact = f"must be mapped by ptk.vmap, this is a {type(fun).__name__}"
+    return [Fault("PTK001", name, "", "", "", "", fact=fact)]
 
 
 def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
