@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from .globs import BadPattern, escaped, split
+from .globs import BadPattern, Glob, Segment, escaped, split
 from .patterns import Pattern, parsed
 
 CLOSE = 0.7
@@ -62,25 +62,34 @@ def _of_module(
 def _alike(
     patterns: Sequence[Pattern], segments: Sequence[str], separators: str, took: Collection[int]
 ) -> Nearest | None:
-    """A rule whose text is like that of the leaf."""
-    known: dict[int, dict[str, int]] = {}
+    """A rule whose text is like that of the leaf, but for what matches by `*`."""
+    known: dict[str, dict[str, tuple[int, Glob]]] = {}
     globs = ((number, glob) for number, pattern in enumerate(patterns) for glob in pattern.globs)
     for number, glob in itertools.islice(globs, MOST_COMPARED):
-        its = "/".join("*".join(segment.parts or ("**",)) for segment in glob.segments)
-        known.setdefault(len(glob.segments), {}).setdefault(its, number)
+        pairs = [(its, there) for its, there, wild in _beside(glob, segments) if not wild]
+        its = "/".join(segment.text for segment, _ in pairs)
+        known.setdefault("/".join(there for _, there in pairs), {}).setdefault(its, (number, glob))
     best, found = CLOSE, None
-    for length, texts in known.items():
-        tail = "/".join(segments[-length:]) if length else ""
+    for tail, texts in known.items():
         for close in difflib.get_close_matches(tail, list(texts), n=1, cutoff=best):
             ratio = difflib.SequenceMatcher(None, close, tail).ratio()
             if found is None or ratio > best:
-                best, found = ratio, (texts[close], length)
+                best, found = ratio, texts[close]
     if found is None:
         return None
-    number, length = found
+    number, glob = found
     plain = len(patterns[number].globs) == 1 and number not in took
-    instead = "/".join(map(escaped, segments[-length:])) if plain else ""
+    its = _beside(glob, segments) if plain else []
+    instead = "/".join(segment.text if wild else escaped(there) for segment, there, wild in its)
     return Nearest(number, "the closest rule", _matching(instead, segments, separators))
+
+
+def _beside(glob: Glob, segments: Sequence[str]) -> list[tuple[Segment, str, bool]]:
+    """The segments of a glob, those at the end of a path, and whether the one matches by `*`."""
+    tail = segments[-len(glob.segments) :] if glob.segments else ()
+    its = itertools.zip_longest(reversed(glob.segments), reversed(tail), fillvalue="")
+    rows = [(s, there, s.literal is None and s.matches(there)) for s, there in its]
+    return rows[::-1]
 
 
 def _matching(pattern: str, segments: Sequence[str], separators: str) -> str:
