@@ -150,7 +150,7 @@ def test_values_by_rank_and_by_functions() -> None:
     assert ranked == ["PTK306"] * 5
     places = [f"values[{key}]" for key in ("'2'", "True", "-1", "2.0")]
     given = {"2": 1, True: 2, -1: 3, 2.0: 4}
-    assert [place for _, place, _ in faults_of(ptk.by_rank, given)] == places
+    assert [place for _, _, place in faults_of(ptk.by_rank, given)] == places
 
 
 def test_what_a_function_raises_says_where() -> None:
