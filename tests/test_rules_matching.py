@@ -175,8 +175,8 @@ KINDS = {
     "two stars may be nothing": Kind(
         {"h/w": 1, "h/0/w": 1, "h/0/x/w": 1, "g/w": 0}, [("/h/**/w", 1), ("**", 0)]
     ),
-    "all below a module, but not itself a leaf": Kind(
-        {"a/mlp/w": 1, "mlp/x/y": 1, "other/mlps/w": 0}, [("mlp/**", 1), ("**", 0)]
+    "all below a module, and a leaf of that name": Kind(
+        {"a/mlp/w": 1, "mlp/x/y": 1, "b/mlp": 1, "other/mlps/w": 0}, [("mlp/**", 1), ("**", 0)]
     ),
     "numbers are text": Kind(
         {"l_1/w": 1, "l_10/w": 0, "l_2/w": 2}, [("l_1/w", 1), ("l_?/w", 9), ("l_2/w", 2), ("**", 0)]
