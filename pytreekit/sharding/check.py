@@ -12,7 +12,7 @@ from ..faults import Fault
 from ..show import values as shown
 from ..specs.bind import Binding, Bound
 from .entries import BadSpec
-from .meshes import Axes, axes_of
+from .meshes import Axes, axes_of, no_mesh
 from .options import Options
 from .reading import literal
 from .remarks import Problem
@@ -32,7 +32,14 @@ def check_shardings(tree: Any, shardings: Any, *, mesh: Any = None) -> tuple[Fau
     axes = None if mesh is None else axes_of(mesh, "check_shardings")
     binding = Binding(shardings, tree, "tree", "shardings")
     checked = _Checked(binding, axes, {})
-    return (*binding.faults, *(fault for bound in binding for fault in checked.faults(bound)))
+    needs_mesh = axes is None and any(
+        isinstance(its.value, PartitionSpec) for its in binding.entries
+    )
+    return (
+        *([no_mesh()] if needs_mesh else []),
+        *binding.faults,
+        *(fault for bound in binding for fault in checked.faults(bound)),
+    )
 
 
 class _Checked(NamedTuple):

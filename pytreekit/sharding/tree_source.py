@@ -49,7 +49,7 @@ def _paths(listed: Sequence[KeyPath]) -> Callable[[int], KeyPath]:
 
 
 def _alongside(treedef: Any, specs: Any) -> list[Any] | None:
-    """The leaves of a spec tree that has the very structure of the tree, as those made here have."""
+    """The leaves of a spec tree that has the very structure of the tree."""
     try:
         values, structure = jax.tree.flatten(specs)
     except ValueError:  # keys that do not sort, as `...` does not
