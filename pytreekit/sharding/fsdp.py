@@ -86,7 +86,7 @@ class _Filled(NamedTuple):
         leaves: list[PlannedSpec] = []
         notes: list[SpecNote] = []
         for index, (spec, reason) in enumerate(zip(self.specs, self.reasons, strict=True)):
-            place = its.path(index), its.text(index)
+            place = its.source.path(index), its.source.text(index)
             leaves.append(PlannedSpec(*place, its.found(index), spec, reason))
             shape = shape_of(its.source.leaves[index])
             notes += (SpecNote(kind, *place, text) for kind, text in whole(spec, shape, options))
