@@ -1,4 +1,4 @@
-"""What a function's annotations say of one example, where they speak of arrays."""
+"""What a function's annotations say of one example, where jaxtyping has a say in them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,40 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar, Union
 
+import jax
 
-class Annotated_(NamedTuple):
-    """The annotated parameters of a function and of what it returns; `...` where there is none."""
+MOST_WRAPPERS = 32
+"""How many decorators are looked through."""
+
+
+TRANSPARENT = ("jaxtyping", "beartype")
+"""Whose wrappers call what they wrap with the arguments as they are."""
+
+
+class Declared(NamedTuple):
+    """The annotations of a function that speak of arrays.
+
+    Attributes:
+        parameters: The annotation of each parameter that has one, in the order of the signature.
+        returns: The annotation of what it returns, `...` where there is none.
+    """
 
     parameters: dict[str, Any]
     returns: Any
 
 
-def annotations_of(fun: Callable[..., Any]) -> Annotated_ | None:
-    """The annotations of a function that speak of arrays, None where none does."""
+def declared(fun: Callable[..., Any]) -> Declared | None:
+    """What the annotations of a function say of one example, None where they say nothing."""
     if "jaxtyping" not in sys.modules:
         return None  # then no annotation can be one of its
+    plain = _plain(fun)
+    if plain is None:
+        return None
     try:
         signature = inspect.signature(fun)
-    except Exception:  # noqa: BLE001  builtins have none, and a user's __signature__ may raise
+    except Exception:  # noqa: BLE001  a user's __signature__ may raise anything
         return None
-    scope = getattr(inspect.unwrap(_function(fun)), "__globals__", {})
+    scope = getattr(plain, "__globals__", {})
     hints = {
         name: hint
         for name, parameter in signature.parameters.items()
@@ -37,15 +54,34 @@ def annotations_of(fun: Callable[..., Any]) -> Annotated_ | None:
     returns = _evaluated(signature.return_annotation, scope)
     if not speaks_of_arrays(returns):
         returns = ...
-    return Annotated_(hints, returns) if hints or returns is not ... else None
+    return Declared(hints, returns) if hints or returns is not ... else None
 
 
-def _function(fun: Any) -> Any:
-    """The plain function behind a partial, a bound method or a callable object."""
-    while isinstance(fun, functools.partial):
-        fun = fun.func
-    fun = getattr(fun, "__func__", fun)
-    return fun if hasattr(fun, "__code__") or hasattr(fun, "__wrapped__") else type(fun).__call__
+def _plain(fun: Any) -> Any:
+    """The function whose annotations `fun` shows, None where its arguments may be others.
+
+    A decorator copies annotations, but what `jax.vmap` makes of a function takes a batch, and what
+    `jax.grad` makes of it returns something else. Only of some is it known that they do not.
+    """
+    for _ in range(MOST_WRAPPERS):
+        if isinstance(fun, functools.partial):
+            fun = fun.func
+        elif inspect.ismethod(fun):
+            fun = fun.__func__
+        elif not inspect.isfunction(fun):
+            if isinstance(fun, jax.stages.Wrapped) and hasattr(fun, "__wrapped__"):
+                fun = fun.__wrapped__  # of jax.jit
+            elif isinstance(fun, type) or hasattr(fun, "__wrapped__"):
+                return None
+            else:
+                fun = getattr(type(fun), "__call__", None)
+        elif not hasattr(fun, "__wrapped__"):
+            return fun
+        elif fun.__globals__.get("__name__", "").partition(".")[0] in TRANSPARENT:
+            fun = fun.__wrapped__
+        else:
+            return None
+    return None
 
 
 def _evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
@@ -137,3 +173,58 @@ def _parts(hint: Any, above: frozenset[Any]) -> Iterator[Any]:
     for part in inner:
         with contextlib.suppress(TypeError):  # what does not hash, such as Literal[[]]
             yield from _parts(part, within)
+
+
+@functools.lru_cache(maxsize=1024)
+def of_any_array(hint: Any) -> Any:
+    """An annotation for arrays that asks for dtype and shape only, whatever holds them."""
+    return hint.dtype[Any, hint.dim_str]
+
+
+def text(hint: Any) -> str:
+    """An annotation as it is written: `Float[Array, "d k"]`."""
+    if is_array(hint):
+        kind = getattr(hint.array_type, "__name__", str(hint.array_type))
+        return f'{hint.dtype.__name__}[{kind}, "{hint.dim_str}"]'
+    if is_pytree(hint):
+        named = "" if hint.structure is None else f', "{hint.structure}"'
+        return f"PyTree[{text(hint.leaftype)}{named}]"
+    if isinstance(hint, type) and not typing.get_args(hint):
+        return hint.__name__
+    if is_union(hint):
+        return " | ".join(map(text, typing.get_args(hint)))
+    if args := typing.get_args(hint):
+        origin = typing.get_origin(hint)
+        inner = ", ".join("..." if arg is ... else text(arg) for arg in args)
+        return f"{getattr(origin, '__name__', str(origin))}[{inner}]"
+    return "None" if hint is type(None) else str(hint).removeprefix("typing.")
+
+
+@functools.lru_cache(maxsize=1024)
+def pytree_of_any_array(hint: Any) -> Any:
+    """`PyTree[...]` with all annotations for arrays in it as `of_any_array` has them."""
+    import jaxtyping
+
+    leaf = _any_inside(hint.leaftype)
+    return jaxtyping.PyTree[leaf if hint.structure is None else (leaf, hint.structure)]
+
+
+def _any_inside(hint: Any) -> Any:
+    hint = stripped(hint)
+    if not speaks_of_arrays(hint):
+        return hint
+    if is_array(hint):
+        return of_any_array(hint)
+    if is_pytree(hint):
+        return pytree_of_any_array(hint)
+    args = tuple(map(_any_inside, typing.get_args(hint)))
+    if is_union(hint):
+        return Union[args]  # noqa: UP007  of a tuple that is made here
+    return typing.get_origin(hint)[args] if args else hint
+
+
+def annotation_error() -> type[Exception]:
+    """What jaxtyping raises for an annotation that it cannot make sense of."""
+    import jaxtyping
+
+    return jaxtyping.AnnotationError

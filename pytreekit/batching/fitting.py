@@ -1,9 +1,9 @@
-"""Whether a value of one example fits its annotation: walked by us, judged by jaxtyping."""
+"""Whether a tree fits its annotation: walked by us, judged leaf by leaf by jaxtyping."""
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -14,42 +14,47 @@ from ..show import values
 from ..trees import paths
 from ..trees.paths import KeyPath
 from . import annotations
-from .dimensions import Names, bind_names, why_not
+from .dimensions import Names, Why, bind_names, why_not
+
+Example = Callable[[Any, KeyPath], Any]
+"""What one example has of a leaf: an array or what stands for one; None where it is no array."""
 
 
 class Misfit(NamedTuple):
-    """A value that does not fit its annotation.
+    """A part of a tree that does not fit its annotation.
 
     Attributes:
-        path: Where it is in its argument.
-        value: What is there, for one example.
+        path: Where it is.
         hint: Its annotation.
-        code: The code of the fault.
-        fact: The fault in one line.
-        beside: The places that it disagrees with.
+        found: What one example has of it.
+        why: Why that does not fit.
     """
 
     path: KeyPath
-    value: Any
     hint: Any
-    code: str
-    fact: str
-    beside: tuple[Place, ...] = ()
+    found: str
+    why: Why
 
 
 class Fitting:
-    """Fits the arguments of one example to their annotations; names are bound across them.
+    """Fits trees to annotations. The names of dimensions are bound across all of them.
 
-    It is used within one `jaxtyping.jaxtyped("context")`, in which jaxtyping keeps what its names
-    stand for; `names` is our own record of it, for people.
+    It works within one `with jaxtyped("context")`, in which jaxtyping keeps what its names stand
+    for. Containers are walked here, since a type checker looks at one item of each.
+
+    Args:
+        argument: What the tree is called.
+        example: What one example has of a leaf.
+        names: What names stand for so far, for messages; it is added to.
     """
 
-    def __init__(self, argument: str = "") -> None:
+    def __init__(self, argument: str, example: Example, names: Names) -> None:
         self.argument = argument
-        self.names: Names = {}
+        self.names = names
+        self._example = example
 
     def misfits(self, value: Any, hint: Any, path: KeyPath = ()) -> Iterator[Misfit]:
-        """All in a value that does not fit an annotation."""
+        """Each part of a tree that does not fit."""
         hint = annotations.stripped(hint)
         if not annotations.speaks_of_arrays(hint):
             return
@@ -63,102 +68,108 @@ class Fitting:
             yield from self._container(value, hint, path)
 
     def _array(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
-        aval = values.typeof(value)
-        if isinstance(value, hint):
-            bind_names(hint, tuple(value.shape), self._place(value, hint, path), self.names)
-        elif aval is None or isinstance(value, bool | int | float | complex):
-            kind = values.tree(value)
-            yield Misfit(path, value, hint, "PTK604", f"is {values.article(kind)}, not an array")
+        array = self._example(value, path)
+        if array is None:
+            yield self._other_type(value, hint, path, "an array")
+            return
+        try:
+            fits = isinstance(array, annotations.of_any_array(hint))
+        except annotations.annotation_error():
+            return  # an expression of names that nothing has bound: no verdict
+        if fits:
+            bind_names(hint, tuple(array.shape), self._place(array, hint, path), self.names)
         else:
-            yield Misfit(path, value, hint, *why_not(hint, value, self.names))
+            yield Misfit(path, hint, values.leaf(array), why_not(hint, array, self.names))
 
     def _union(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
-        tried = []
+        found = []
         for choice in typing.get_args(hint):
-            if choice is type(None) and value is None:
-                return
             if not annotations.speaks_of_arrays(choice):
-                if _is_instance(value, choice):
+                if _may_be(value, choice):
                     return
                 continue
-            found = list(self.misfits(value, choice, path))
-            if not found:
+            found.append(list(self.misfits(value, choice, path)))
+            if not found[-1]:
                 return
-            tried.append(found)
-        if tried:
-            yield from min(tried, key=len)
+        yield from min(found, key=len)
 
     def _pytree(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
-        leaves = paths.leaves_with_paths(value, lambda node: node is not value and _fits(node, hint))
-        if isinstance(value, hint):
-            if annotations.is_array(annotations.stripped(hint.leaftype)):
-                for below, leaf in leaves:
-                    place = self._place(leaf, hint.leaftype, path + below)
-                    bind_names(hint.leaftype, tuple(leaf.shape), place, self.names)
+        leaf_hint = annotations.stripped(hint.leaftype)
+        if hint.structure is None and not _has_containers(leaf_hint):
+            for below, leaf in paths.leaves_with_paths(value):
+                yield from self.misfits(leaf, leaf_hint, path + below)
             return
-        found = [
-            misfit
-            for below, leaf in leaves
-            for misfit in self.misfits(leaf, hint.leaftype, path + below)
-        ]
-        fact = f"its structure is not that of {hint.structure}, as bound before"
-        yield from found or [Misfit(path, value, hint, "PTK604", fact)]
+        try:
+            tree = jax.tree_util.tree_map_with_path(
+                lambda below, leaf: self._stand_in(leaf, path + below), value
+            )
+            fits = isinstance(tree, annotations.pytree_of_any_array(hint))
+        except Exception:  # noqa: BLE001  a node that takes no stand-ins, an unbound structure
+            return
+        if not fits:
+            fact = "does not fit, or has another structure than one bound before"
+            yield Misfit(path, hint, values.leaf_or_tree(value), Why("PTK604", fact))
+
+    def _stand_in(self, leaf: Any, path: KeyPath) -> Any:
+        array = self._example(leaf, path)
+        return leaf if array is None else array
 
     def _container(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         origin = typing.get_origin(hint) or hint
         if not isinstance(origin, type):
             return
-        if not typing.is_typeddict(hint) and not isinstance(value, origin):
-            fact = f"is {values.article(values.tree(value))}, not {values.article(origin.__name__)}"
-            yield Misfit(path, value, hint, "PTK604", fact)
+        if not isinstance(value, dict if typing.is_typeddict(origin) else origin):
+            yield self._other_type(value, hint, path, f"of type {origin.__name__}")
+            return
+        args = typing.get_args(hint)
+        fixed = issubclass(origin, tuple) and not hasattr(origin, "_fields") and args[1:] != (...,)
+        if fixed and len(value) != len(args):
+            fact = f"has {values.count(len(value), 'entry', 'entries')}, the annotation {len(args)}"
+            yield Misfit(path, hint, values.tree(value, len(value)), Why("PTK604", fact))
             return
         for key, part, inner in _parts(value, hint, origin):
             yield from self.misfits(part, inner, (*path, key))
 
-    def _place(self, value: Any, hint: Any, path: KeyPath) -> Place:
-        return Place(self.argument + paths.text(path), values.leaf(value), annotation(hint), "")
+    def _other_type(self, value: Any, hint: Any, path: KeyPath, wanted: str) -> Misfit:
+        found = values.leaf(value) if paths.is_leaf(value) else values.tree(value)
+        return Misfit(path, hint, found, Why("PTK604", f"is not {wanted}"))
 
-
-def annotation(hint: Any) -> str:
-    """An annotation as it is written: `Float[Array, "d k"]`."""
-    if annotations.is_array(hint):
-        kind = getattr(hint.array_type, "__name__", str(hint.array_type))
-        return f'{hint.dtype.__name__}[{kind}, "{hint.dim_str}"]'
-    return getattr(hint, "__name__", str(hint)).replace("typing.", "")
+    def _place(self, array: Any, hint: Any, path: KeyPath) -> Place:
+        place = self.argument + paths.text(path)
+        return Place(place, values.leaf(array), "", annotations.text(hint))
 
 
 def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]]:
-    """The parts of a container: key, value and annotation of each."""
+    """The parts of a container: the key, the value and the annotation of each."""
     args = typing.get_args(hint)
     if fields := annotations.fields_of(origin):
+        of_dict = typing.is_typeddict(origin)
         for name, inner in fields.items():
-            if typing.is_typeddict(origin):
-                if name in value:
-                    yield DictKey(name), value[name], inner
-            elif hasattr(value, name):
+            if of_dict and name in value:
+                yield DictKey(name), value[name], inner
+            elif not of_dict and hasattr(value, name):
                 yield GetAttrKey(name), getattr(value, name), inner
-    elif issubclass(origin, Mapping) and len(args) == 2:  # noqa: PLR2004
-        for key, part in value.items():
-            yield DictKey(key), part, args[1]
-    elif issubclass(origin, tuple):
-        same = len(args) == 2 and args[1] is ...  # noqa: PLR2004
-        for index, part in enumerate(value):
-            if same or index < len(args):
-                yield SequenceKey(index), part, args[0] if same else args[index]
-    elif len(args) == 1 and hasattr(value, "__getitem__"):
-        for index, part in enumerate(value):
-            yield SequenceKey(index), part, args[0]
+    elif issubclass(origin, Mapping):
+        yield from ((DictKey(key), part, args[-1]) for key, part in value.items())
+    elif issubclass(origin, tuple) and args[1:] != (...,):
+        for index, (part, inner) in enumerate(zip(value, args, strict=True)):
+            yield SequenceKey(index), part, inner
+    elif isinstance(value, list | tuple):
+        yield from ((SequenceKey(index), part, args[0]) for index, part in enumerate(value))
 
 
-def _is_instance(value: Any, hint: Any) -> bool:
+def _has_containers(hint: Any) -> bool:
+    """Whether an annotation may be of a node, rather than of a leaf."""
+    if annotations.is_union(hint):
+        return any(map(_has_containers, map(annotations.stripped, typing.get_args(hint))))
+    return annotations.speaks_of_arrays(hint) and not annotations.is_array(hint)
+
+
+def _may_be(value: Any, hint: Any) -> bool:
+    """Whether a value fits an annotation that says nothing of arrays, as beartype has it."""
     from beartype.door import is_bearable
 
-    return is_bearable(value, hint)
-
-
-def _fits(node: Any, hint: Any) -> bool:
-    """Whether a node of a PyTree is one of its leaves, though it is no leaf to JAX."""
-    leaf = annotations.stripped(hint.leaftype)
-    return not annotations.is_array(leaf) and not jax.tree_util.all_leaves([node]) and _is_instance(
-        node, leaf
-    )
+    try:
+        return is_bearable(value, hint)
+    except Exception:  # noqa: BLE001  an annotation that beartype cannot read: no verdict
+        return True
