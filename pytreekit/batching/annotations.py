@@ -28,10 +28,14 @@ class Declared(NamedTuple):
     Attributes:
         parameters: The annotation of each parameter that has one, in the order of the signature.
         returns: The annotation of what it returns, `...` where there is none.
+        names: The names of all parameters.
+        keywords: The name of the parameter for keywords that no other one takes.
     """
 
     parameters: dict[str, Any]
     returns: Any
+    names: frozenset[str]
+    keywords: str
 
 
 def declared(fun: Callable[..., Any]) -> Declared | None:
@@ -54,7 +58,11 @@ def declared(fun: Callable[..., Any]) -> Declared | None:
     returns = _evaluated(signature.return_annotation, scope)
     if not speaks_of_arrays(returns):
         returns = ...
-    return Declared(hints, returns) if hints or returns is not ... else None
+    if not hints and returns is ...:
+        return None
+    kinds = {its.kind: name for name, its in signature.parameters.items()}
+    rest = kinds.get(inspect.Parameter.VAR_KEYWORD, "")
+    return Declared(hints, returns, frozenset(signature.parameters) - {rest}, rest)
 
 
 def _plain(fun: Any) -> Any:
@@ -184,7 +192,7 @@ def of_any_array(hint: Any) -> Any:
 def text(hint: Any) -> str:
     """An annotation as it is written: `Float[Array, "d k"]`."""
     if is_array(hint):
-        kind = getattr(hint.array_type, "__name__", str(hint.array_type))
+        kind = getattr(hint.array_type, "__name__", str(hint.array_type)).rpartition(".")[2]
         return f'{hint.dtype.__name__}[{kind}, "{hint.dim_str}"]'
     if is_pytree(hint):
         named = "" if hint.structure is None else f', "{hint.structure}"'
@@ -221,6 +229,13 @@ def _any_inside(hint: Any) -> Any:
     if is_union(hint):
         return Union[args]  # noqa: UP007  of a tuple that is made here
     return typing.get_origin(hint)[args] if args else hint
+
+
+def context() -> Any:
+    """Within it, jaxtyping binds the names of dimensions."""
+    from jaxtyping import jaxtyped
+
+    return jaxtyped("context")
 
 
 def annotation_error() -> type[Exception]:

@@ -17,7 +17,10 @@ from . import annotations
 from .dimensions import Names, Why, bind_names, why_not
 
 Example = Callable[[Any, KeyPath], Any]
-"""What one example has of a leaf: an array or what stands for one; None where it is no array."""
+"""What one example has of a leaf: an array or what stands for one, None where it is no array,
+`UNKNOWN` where that cannot be told."""
+
+UNKNOWN: Any = object()
 
 
 class Misfit(NamedTuple):
@@ -68,7 +71,9 @@ class Fitting:
             yield from self._container(value, hint, path)
 
     def _array(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
-        array = self._example(value, path)
+        array = self._example(value, path) if paths.is_leaf(value) else None
+        if array is UNKNOWN:
+            return
         if array is None:
             yield self._other_type(value, hint, path, "an array")
             return
@@ -112,7 +117,7 @@ class Fitting:
 
     def _stand_in(self, leaf: Any, path: KeyPath) -> Any:
         array = self._example(leaf, path)
-        return leaf if array is None else array
+        return leaf if array is None or array is UNKNOWN else array
 
     def _container(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         origin = typing.get_origin(hint) or hint

@@ -31,6 +31,7 @@ def vmap(
     *,
     chunk_size: int | None = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Vmapped[P, R]: ...
 
@@ -45,6 +46,7 @@ def vmap(
     spmd_axis_name: Any = None,
     chunk_size: int | None = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Callable[[Callable[P, R]], Vmapped[P, R]]: ...
 
@@ -59,6 +61,7 @@ def vmap(
     *,
     chunk_size: Any = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Any:
     """Map a function over a batch axis, as `jax.vmap` does, and tell every fault of a call at once.
@@ -85,6 +88,9 @@ def vmap(
             `jax.lax.scan`, so that temporaries take the memory of one chunk. It goes with any
             axes, but not with axis_name, over which a collective would see one chunk.
         remat: Whether a gradient computes each chunk again, rather than keep what it needs of all.
+        check_types: Whether what one example has must fit the annotations of `fun`, where jaxtyping
+            has a say in them: `x: Float[Array, "d"]`. They are checked before tracing, names of
+            dimensions across all arguments. Of a function without such annotations, nothing is.
         checks: Whether faults are explained; `False` is `jax.vmap` itself, behind the same specs.
 
     Returns:
@@ -93,7 +99,8 @@ def vmap(
 
     Raises:
         SpecError: PTK001, PTK104, PTK105, PTK107 or PTK110, if an option is not what it must be.
-            The mapped function raises PTK101 to PTK109 and PTK201 to PTK204, when it is called.
+            The mapped function raises PTK101 to PTK109, PTK201 to PTK204 and PTK601 to PTK604, when
+            it is called.
 
     Warns:
         SpecWarning: PTK901 to PTK905, once for each mapped function, where the spec itself gives
@@ -126,6 +133,7 @@ def vmap(
         "spmd_axis_name": spmd_axis_name,
         "chunk_size": chunk_size,
         "remat": remat,
+        "check_types": check_types,
         "checks": checks,
     }
     if fun is ...:
@@ -135,7 +143,7 @@ def vmap(
         raise SpecError([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="vmap") from None
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # as JAX has it, at the top only
-    more = (axis_name, spmd_axis_name, chunk_size, remat)
+    more = (axis_name, spmd_axis_name, chunk_size, remat, checks and check_types)
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
         _raise_written(written)

@@ -45,6 +45,7 @@ class Written:
     spmd_axis_name: Any = None
     chunk_size: Any = None
     remat: bool = False
+    check_types: bool = True
 
     @property
     def is_plain(self) -> bool:

@@ -1,0 +1,53 @@
+"""Which dtypes and shapes have been found to fit: a call that repeats them is not checked again."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ..compat import is_batched_sparse
+from .call import Call
+from .typed import declared_arguments
+
+MOST_KEPT = 8
+"""How many kinds of call are kept for a structure: a loader gives two, whole batches and the rest."""
+
+_kind = operator.attrgetter("dtype", "shape")
+
+
+class Watch:
+    """Of one structure of arguments, the leaves that annotations speak of, and what they were."""
+
+    def __init__(self, call: Call) -> None:
+        hinted = dict(declared_arguments(call, call.declared)) if call.declared else {}
+        self._leaves: list[int] = []
+        start = 0
+        for position, binding in enumerate(call.bindings):
+            stop = start + jax.tree.structure(binding.tree, is_leaf=is_batched_sparse).num_leaves
+            if position in hinted:
+                self._leaves.extend(range(start, stop))
+            start = stop
+        self._fit: deque[list[Any]] = deque(maxlen=MOST_KEPT)
+
+    def __bool__(self) -> bool:
+        return bool(self._leaves)
+
+    def kinds(self, leaves: Sequence[Any]) -> list[Any]:
+        """The dtype and shape of each watched leaf."""
+        watched = [leaves[index] for index in self._leaves]
+        try:
+            return list(map(_kind, watched))
+        except AttributeError:
+            return [_kind(leaf) if hasattr(leaf, "dtype") else type(leaf) for leaf in watched]
+
+    def has_seen(self, kinds: list[Any]) -> bool:
+        """Whether these were found to fit before."""
+        return kinds in self._fit
+
+    def note(self, kinds: list[Any]) -> None:
+        """These fit."""
+        self._fit.appendleft(kinds)
