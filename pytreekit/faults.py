@@ -27,6 +27,7 @@ CODES: dict[str, str] = {
     "PTK602": "the number of dimensions is not the declared one",
     "PTK603": "a size is not the declared one",
     "PTK604": "the type is not the declared one",
+    "PTK605": "the axis cannot be inferred",
     "PTK901": "a keyword is mapped against in_axes",
     "PTK902": "the words of a raw key are mapped",
     "PTK903": "a negative axis counts differently on each leaf",

@@ -130,7 +130,9 @@ def is_pytree(hint: Any) -> bool:
     """Whether an annotation is `PyTree[...]`."""
     import jaxtyping
 
-    return isinstance(hint, type) and issubclass(hint, jaxtyping.PyTree) and hasattr(hint, "leaftype")
+    return (
+        isinstance(hint, type) and issubclass(hint, jaxtyping.PyTree) and hasattr(hint, "leaftype")
+    )
 
 
 def stripped(hint: Any) -> Any:

@@ -108,7 +108,9 @@ def _finding(call: Call, position: int, misfit: Misfit, leaf: Leaf | None) -> Fi
     if leaf is None:
         binding = call.bindings[position]
         place = binding.name, paths.text(misfit.path), binding.spec_name
-        fault = Fault(misfit.why.code, *place, misfit.found, "", fact=misfit.why.fact, note=declared)
+        fault = Fault(
+            misfit.why.code, *place, misfit.found, "", fact=misfit.why.fact, note=declared
+        )
         return Finding(fault)
     note = declared
     if type(leaf.axis) is int:
@@ -119,4 +121,6 @@ def _finding(call: Call, position: int, misfit: Misfit, leaf: Leaf | None) -> Fi
     axes = [None, *range(min(len(leaf.shape), MOST_AXES))]
     now = leaf.axis if leaf.axis is None else leaf.axis % len(leaf.shape)
     others = [axis for axis in axes if axis != now]
-    return Finding(fault, tuple(InArgument(position, Revalue(misfit.path, axis)) for axis in others))
+    return Finding(
+        fault, tuple(InArgument(position, Revalue(misfit.path, axis)) for axis in others)
+    )

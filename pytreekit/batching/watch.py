@@ -38,11 +38,7 @@ class Watch:
 
     def kinds(self, leaves: Sequence[Any]) -> list[Any]:
         """The dtype and shape of each watched leaf."""
-        watched = [leaves[index] for index in self._leaves]
-        try:
-            return list(map(_kind, watched))
-        except AttributeError:
-            return [_kind(leaf) if hasattr(leaf, "dtype") else type(leaf) for leaf in watched]
+        return kinds_of([leaves[index] for index in self._leaves])
 
     def has_seen(self, kinds: list[Any]) -> bool:
         """Whether these were found to fit before."""
@@ -51,3 +47,11 @@ class Watch:
     def note(self, kinds: list[Any]) -> None:
         """These fit."""
         self._fit.appendleft(kinds)
+
+
+def kinds_of(leaves: Sequence[Any]) -> list[Any]:
+    """The dtype and shape of each leaf; the type of what has none."""
+    try:
+        return list(map(_kind, leaves))
+    except AttributeError:
+        return [_kind(leaf) if hasattr(leaf, "dtype") else type(leaf) for leaf in leaves]
