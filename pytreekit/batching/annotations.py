@@ -72,24 +72,25 @@ def _plain(fun: Any) -> Any:
     `jax.grad` makes of it returns something else. Only of some is it known that they do not.
     """
     for _ in range(MOST_WRAPPERS):
-        if isinstance(fun, functools.partial):
-            fun = fun.func
-        elif inspect.ismethod(fun):
-            fun = fun.__func__
-        elif not inspect.isfunction(fun):
-            if isinstance(fun, jax.stages.Wrapped) and hasattr(fun, "__wrapped__"):
-                fun = fun.__wrapped__  # of jax.jit
-            elif isinstance(fun, type) or hasattr(fun, "__wrapped__"):
-                return None
-            else:
-                fun = getattr(type(fun), "__call__", None)
-        elif not hasattr(fun, "__wrapped__"):
+        if inspect.isfunction(fun) and not hasattr(fun, "__wrapped__"):
             return fun
-        elif fun.__globals__.get("__name__", "").partition(".")[0] in TRANSPARENT:
-            fun = fun.__wrapped__
-        else:
-            return None
+        fun = _behind(fun)
     return None
+
+
+def _behind(fun: Any) -> Any:
+    """What a callable hands its arguments on to, None where it may hand on others."""
+    if isinstance(fun, functools.partial):
+        return fun.func
+    if inspect.ismethod(fun):
+        return fun.__func__
+    wrapped = getattr(fun, "__wrapped__", None)
+    if wrapped is None:
+        return None if isinstance(fun, type) else type(fun).__call__
+    if inspect.isfunction(fun):
+        root = fun.__globals__.get("__name__", "").partition(".")[0]
+        return wrapped if root in TRANSPARENT else None
+    return wrapped if isinstance(fun, jax.stages.Wrapped) else None
 
 
 def _evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
@@ -136,7 +137,7 @@ def is_pytree(hint: Any) -> bool:
 
 
 def stripped(hint: Any) -> Any:
-    """An annotation without what says nothing of the value: aliases, `Annotated`, type variables."""
+    """An annotation without aliases, `Annotated` and type variables, which say nothing of it."""
     while True:
         if typing.get_origin(hint) is Annotated:
             hint = typing.get_args(hint)[0]

@@ -148,12 +148,7 @@ def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]
     """The parts of a container: the key, the value and the annotation of each."""
     args = typing.get_args(hint)
     if fields := annotations.fields_of(origin):
-        of_dict = typing.is_typeddict(origin)
-        for name, inner in fields.items():
-            if of_dict and name in value:
-                yield DictKey(name), value[name], inner
-            elif not of_dict and hasattr(value, name):
-                yield GetAttrKey(name), getattr(value, name), inner
+        yield from _fields(value, fields, of_dict=typing.is_typeddict(origin))
     elif issubclass(origin, Mapping):
         yield from ((DictKey(key), part, args[-1]) for key, part in value.items())
     elif issubclass(origin, tuple) and args[1:] != (...,):
@@ -161,6 +156,16 @@ def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]
             yield SequenceKey(index), part, inner
     elif isinstance(value, list | tuple):
         yield from ((SequenceKey(index), part, args[0]) for index, part in enumerate(value))
+
+
+def _fields(
+    value: Any, fields: Mapping[str, Any], *, of_dict: bool
+) -> Iterator[tuple[Any, Any, Any]]:
+    for name, inner in fields.items():
+        if of_dict and name in value:
+            yield DictKey(name), value[name], inner
+        elif not of_dict and hasattr(value, name):
+            yield GetAttrKey(name), getattr(value, name), inner
 
 
 def _has_containers(hint: Any) -> bool:

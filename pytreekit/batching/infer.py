@@ -1,10 +1,10 @@
-"""PTK605: in_axes worked out from annotations of one example; the axis that is over is the batch."""
+"""PTK605: in_axes from annotations of one example, which the batch axis is over."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -15,7 +15,6 @@ from ..show import values
 from ..trees import paths
 from ..trees.paths import KeyPath
 from . import annotations
-from .annotations import Declared
 from .call import Call
 from .dimensions import Names
 from .fitting import UNKNOWN, Fitting

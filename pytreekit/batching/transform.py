@@ -20,7 +20,6 @@ from .structures import MOST
 from .underway import Running, underway
 from .varying import varying
 
-
 Judge = Callable[[Any], Iterable[Fault]]
 
 

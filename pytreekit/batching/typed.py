@@ -66,8 +66,8 @@ def _arguments(call: Call, declared: Declared, names: Names) -> list[Finding]:
             continue  # jaxtyping does not speak of it
         binding = call.bindings[position]
         fitting = Fitting(binding.name, functools.partial(_example, its), names)
-        for misfit in fitting.misfits(binding.tree, hint):
-            found.append(_finding(call, position, misfit, its.get(misfit.path)))
+        misfits = fitting.misfits(binding.tree, hint)
+        found += [_finding(call, position, misfit, its.get(misfit.path)) for misfit in misfits]
     return found
 
 

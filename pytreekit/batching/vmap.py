@@ -13,6 +13,7 @@ from ..show import values
 from ..show.errors import SpecError
 from ..specs.hints import with_hints
 from ..specs.rest import marked
+from .inferring import Inferring
 from .vmapped import Vmapped
 from .written import Written, check_written
 
@@ -78,7 +79,9 @@ def vmap(
             parameters, `{"params": None, "x": 0, ...: 0}`, where `...` stands for all that are not
             named; it governs keywords too, and an argument without an entry is a fault. In the
             place of an axis there may be `ptk.SPLIT`, for a PRNG key, or a function of the leaf,
-            such as `ptk.if_array(0)`. It is copied: later changes to it have no effect.
+            such as `ptk.if_array(0)`. Or `"infer"`, for a function annotated for one example:
+            an argument that fits its annotation is shared, any other is mapped over the axis that
+            it has over. It is copied: later changes to it have no effect.
         out_axes: Where the mapped axis goes in each output: an int, None for an output that does
             not vary, or a pytree prefix of the output.
         axis_name: A name of the axis for collectives in `fun` such as `jax.lax.psum`.
@@ -99,7 +102,7 @@ def vmap(
 
     Raises:
         SpecError: PTK001, PTK104, PTK105, PTK107 or PTK110, if an option is not what it must be.
-            The mapped function raises PTK101 to PTK109, PTK201 to PTK204 and PTK601 to PTK604, when
+            The mapped function raises PTK101 to PTK109, PTK201 to PTK204 and PTK601 to PTK605, when
             it is called.
 
     Warns:
@@ -119,6 +122,12 @@ def vmap(
         32
         >>> [fault.code for fault in predict.check(params, jnp.ones(()))]
         ['PTK101']
+        >>> from jaxtyping import Array, Float
+        >>> @ptk.vmap(in_axes="infer")
+        ... def dot(w: Float[Array, "d"], x: Float[Array, "d"]) -> Float[Array, ""]:
+        ...     return w @ x
+        >>> dot(jnp.ones(8), jnp.ones((32, 8))).shape
+        (32,)
         >>> by_name = ptk.vmap(predict.__wrapped__, in_axes={"params": None, "x": 0}, chunk_size=10)
         >>> by_name(x=jnp.ones((32, 8)), params=params).shape
         (32, 3)
@@ -148,7 +157,8 @@ def vmap(
     if checks or not written.is_plain:
         _raise_written(written)
         written = Written(fun, _copied(written.in_axes), _copied(out_axes), *more)
-    return Vmapped(written, axis_size, checks=checks)
+    kind = Inferring if written.infers else Vmapped
+    return kind(written, axis_size, checks=checks)
 
 
 def _raise_written(written: Written) -> None:

@@ -10,7 +10,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
 
@@ -24,14 +24,13 @@ from .annotations import Declared, declared
 from .call import Call
 from .check import check_call
 from .forms import is_function
-from .infer import inferred
 from .outputs import OutputCheck, Refusal
 from .plan import VmapPlan, plan_call
 from .silent import doubts, may_doubt
-from .structures import MOST, StructureCache
+from .structures import StructureCache
 from .transform import Batched, ByLeaf, Running
 from .typed import check_returned
-from .watch import Watch, kinds_of
+from .watch import Watch
 from .written import Written
 
 P = ParamSpec("P")
@@ -81,8 +80,6 @@ class Vmapped(Generic[P, R]):
         __tracebackhide__ = True
         if self._unchecked is not None:
             return self._unchecked(*args, **kwargs)
-        if self._written.infers:
-            return self._with_axes(args, kwargs)(*args, **kwargs)
         try:
             leaves, structure = jax.tree_util.tree_flatten((args, kwargs))
         except ValueError:
@@ -91,10 +88,7 @@ class Vmapped(Generic[P, R]):
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
         running = Running(_leaves(args, kwargs) if batched.sparse else leaves)
         if batched.watch:
-            kinds = batched.watch.kinds(running.leaves)
-            if not batched.watch.has_seen(kinds):
-                self._raise_faults(self._call(args, kwargs))
-                batched.watch.note(kinds)
+            batched.watch(running.leaves, lambda: self._raise_faults(self._call(args, kwargs)))
         try:
             return batched(running)
         except Exception as error:
@@ -124,8 +118,6 @@ class Vmapped(Generic[P, R]):
         __tracebackhide__ = True
         if outputs is not ... and self._takes_outputs(len(args), outputs):
             kwargs, outputs = {**kwargs, "outputs": outputs}, ...
-        if self._written.infers:
-            return self._with_axes(args, kwargs).plan(*args, outputs=outputs, **kwargs)
         call = self._call(args, kwargs)
         self._raise_faults(call)
         plan = plan_call(call)
@@ -148,40 +140,13 @@ class Vmapped(Generic[P, R]):
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
-        call = self._call(args, kwargs)
-        if self._written.infers:
-            found = inferred(call)
-            if found.faults:
-                return found.faults
-            call = dataclasses.replace(call, in_axes=found.in_axes)
-        faults, _ = with_hints(call, check_call)
+        faults, _ = with_hints(self._call(args, kwargs), check_call)
         return faults
 
     def in_chunks(self, chunk_size: int | None) -> Vmapped[P, R]:
         """The same function mapped in chunks of another size, or at once for None."""
         written = dataclasses.replace(self._written, chunk_size=chunk_size)
-        return Vmapped(written, self._axis_size, checks=self._checks)
-
-    def _with_axes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Vmapped[P, R]:
-        """The same function with the axes that are inferred for a call."""
-        __tracebackhide__ = True
-        leaves, structure = jax.tree.flatten((args, dict(kwargs)))
-        of_kinds = self._known.get(structure)
-        if of_kinds is None:
-            of_kinds = {}
-            self._known.put(structure, of_kinds)
-        kinds = tuple(kinds_of(leaves))
-        if kinds not in of_kinds:
-            found = inferred(self._call(args, kwargs))
-            if found.faults:
-                self._raise_told(found.faults)
-            if len(of_kinds) >= MOST:
-                of_kinds.clear()
-            written = dataclasses.replace(self._written, in_axes=found.in_axes)
-            same = (its for its in of_kinds.values() if its._written.in_axes == found.in_axes)
-            fresh = Vmapped(written, self._axis_size, checks=self._checks)
-            of_kinds[kinds] = next(same, fresh)
-        return of_kinds[kinds]
+        return type(self)(written, self._axis_size, checks=self._checks)
 
     @functools.cached_property
     def _declared(self) -> Declared | None:
@@ -254,11 +219,6 @@ class Vmapped(Generic[P, R]):
                 repaired=repaired.repaired_axes(call) if repaired else None,
             ) from None
 
-    def _raise_told(self, faults: Sequence[Fault]) -> NoReturn:
-        __tracebackhide__ = True
-        doing = f"vmap({self._name})"
-        raise SpecError(faults, doing=doing, where="in_axes", when="before tracing") from None
-
     def _raise_refusal(self, running: Running, batched: Batched | ByLeaf) -> None:
         __tracebackhide__ = True
         refusal = running.refusal
@@ -301,7 +261,7 @@ class Vmapped(Generic[P, R]):
         if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
             # The function itself cannot be found: what it was decorated to stands in its place.
             written, decorates = dataclasses.replace(written, fun=standing), True
-        again = functools.partial(_again, checks=self._checks, decorates=decorates)
+        again = functools.partial(_again, type(self), checks=self._checks, decorates=decorates)
         return again, (written, self._axis_size)
 
     def __repr__(self) -> str:
@@ -372,12 +332,19 @@ def _standing(mapped: Vmapped[..., Any]) -> Any:
     return place
 
 
-def _again(written: Written, axis_size: Any, *, checks: bool, decorates: bool) -> Vmapped[..., Any]:
+def _again(
+    kind: type[Vmapped[..., Any]],
+    written: Written,
+    axis_size: Any,
+    *,
+    checks: bool,
+    decorates: bool,
+) -> Vmapped[..., Any]:
     """A mapped function from what copies and pickles carry of it."""
     if decorates:
         decorated: Any = written.fun
         written = dataclasses.replace(written, fun=decorated.__wrapped__)
-    return Vmapped(written, axis_size, checks=checks)
+    return kind(written, axis_size, checks=checks)
 
 
 Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]

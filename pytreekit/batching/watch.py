@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from .call import Call
 from .typed import declared_arguments
 
 MOST_KEPT = 8
-"""How many kinds of call are kept for a structure: a loader gives two, whole batches and the rest."""
+"""How many kinds of call are kept: a loader gives two, whole batches and what is left over."""
 
 _kind = operator.attrgetter("dtype", "shape")
 
@@ -36,17 +36,13 @@ class Watch:
     def __bool__(self) -> bool:
         return bool(self._leaves)
 
-    def kinds(self, leaves: Sequence[Any]) -> list[Any]:
-        """The dtype and shape of each watched leaf."""
-        return kinds_of([leaves[index] for index in self._leaves])
-
-    def has_seen(self, kinds: list[Any]) -> bool:
-        """Whether these were found to fit before."""
-        return kinds in self._fit
-
-    def note(self, kinds: list[Any]) -> None:
-        """These fit."""
-        self._fit.appendleft(kinds)
+    def __call__(self, leaves: Sequence[Any], check: Callable[[], None]) -> None:
+        """Check a call, unless one of the same kinds was found to fit; a faulty one raises."""
+        __tracebackhide__ = True
+        kinds = kinds_of([leaves[index] for index in self._leaves])
+        if kinds not in self._fit:
+            check()
+            self._fit.appendleft(kinds)
 
 
 def kinds_of(leaves: Sequence[Any]) -> list[Any]:
