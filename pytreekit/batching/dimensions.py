@@ -49,8 +49,9 @@ def why_not(hint: Any, array: Any, names: Names) -> Why:
     several = _several(tokens)
     least = len(tokens) - len(several)
     if len(shape) < least or (len(shape) > least and not several):
-        wanted = values.count(least, "dimension") + " or more" * bool(several)
-        return Why("PTK602", f"one example has {len(shape)}, the annotation {wanted}")
+        has = values.count(len(shape), "dimension")
+        wanted = f"{least} or more" if several else least
+        return Why("PTK602", f"one example has {has}, its annotation {wanted}")
     for token, size in _aligned(hint, shape):
         why = _other_size(token, size, names)
         if why is not None:
@@ -64,7 +65,7 @@ def _other_size(token: str, size: Any, names: Names) -> Why | None:
         return None
     text = MODIFIERS.sub("", token.rpartition("=")[2], count=1)
     if text.isdigit() and int(text) != size:
-        return Why("PTK603", f"has {size} where the annotation has {text}")
+        return Why("PTK603", f"has {size} where its annotation has {text}")
     bound = names.get(_name(token))
     if bound is not None and bound.size != size:
         fact = f"{_name(token)} is {_text(size)} here, and {_text(bound.size)} elsewhere"
@@ -72,7 +73,7 @@ def _other_size(token: str, size: Any, names: Names) -> Why | None:
     if not (text.isidentifier() or text.isdigit() or not text.strip(".")):
         used = dict.fromkeys(re.findall(r"[^\W\d]\w*", text))
         known = [names[name] for name in used if name in names]
-        fact = f"has {size} where the annotation has {text}"
+        fact = f"has {size} where its annotation has {text}"
         return Why("PTK603", fact, tuple(its.place for its in known))
     return None
 

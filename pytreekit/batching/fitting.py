@@ -129,7 +129,7 @@ class Fitting:
         args = typing.get_args(hint)
         fixed = issubclass(origin, tuple) and not hasattr(origin, "_fields") and args[1:] != (...,)
         if fixed and len(value) != len(args):
-            fact = f"has {values.count(len(value), 'entry', 'entries')}, the annotation {len(args)}"
+            fact = f"has {values.count(len(value), 'entry', 'entries')}, its annotation {len(args)}"
             yield Misfit(path, hint, values.tree(value, len(value)), Why("PTK604", fact))
             return
         for key, part, inner in _parts(value, hint, origin):
