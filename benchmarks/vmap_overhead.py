@@ -67,7 +67,7 @@ def first(tree: dict[str, Any], x: Any) -> Any:
     return x
 
 
-def annotated(tree: dict[str, Float[Array, "..."]], x: Float[Array, "d"]) -> Float[Array, "d"]:
+def annotated(tree: dict[str, Float[Array, "..."]], x: Float[Array, "3"]) -> Float[Array, "3"]:
     """Do nothing, to one example of a declared shape."""
     return x
 
