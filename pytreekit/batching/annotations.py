@@ -198,7 +198,7 @@ def text(hint: Any) -> str:
         kind = getattr(hint.array_type, "__name__", str(hint.array_type)).rpartition(".")[2]
         return f'{hint.dtype.__name__}[{kind}, "{hint.dim_str}"]'
     if is_pytree(hint):
-        named = "" if hint.structure is None else f', "{hint.structure}"'
+        named = "" if hint.structure is None else f', "{hint.structure.strip()}"'
         return f"PyTree[{text(hint.leaftype)}{named}]"
     if isinstance(hint, type) and not typing.get_args(hint):
         return hint.__name__

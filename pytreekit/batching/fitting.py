@@ -14,7 +14,7 @@ from ..show import values
 from ..trees import paths
 from ..trees.paths import KeyPath
 from . import annotations
-from .dimensions import Names, Why, bind_names, why_not
+from .dimensions import Bound, Names, Why, bind_names, why_not
 
 Example = Callable[[Any, KeyPath], Any]
 """What one example has of a leaf: an array or what stands for one, None where it is no array,
@@ -100,10 +100,16 @@ class Fitting:
 
     def _pytree(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         leaf_hint = annotations.stripped(hint.leaftype)
-        if hint.structure is None and not _has_containers(leaf_hint):
-            for below, leaf in paths.leaves_with_paths(value):
-                yield from self.misfits(leaf, leaf_hint, path + below)
-            return
+        by_leaf = not _has_containers(leaf_hint)
+        if by_leaf:
+            found = [
+                misfit
+                for below, leaf in paths.leaves_with_paths(value)
+                for misfit in self.misfits(leaf, leaf_hint, path + below)
+            ]
+            yield from found
+            if found or hint.structure is None:
+                return
         try:
             tree = jax.tree_util.tree_map_with_path(
                 lambda below, leaf: self._stand_in(leaf, path + below), value
@@ -111,9 +117,25 @@ class Fitting:
             fits = isinstance(tree, annotations.pytree_of_any_array(hint))
         except Exception:  # noqa: BLE001  a node that takes no stand-ins, an unbound structure
             return
-        if not fits:
-            fact = "does not fit, or has another structure than one bound before"
-            yield Misfit(path, hint, values.leaf_or_tree(value), Why("PTK604", fact))
+        told = values.leaf_or_tree(value)
+        if fits:
+            self._bind_structure(hint, Place(self.argument + paths.text(path), told, "", ""))
+        else:
+            yield Misfit(path, hint, told, self._why_not_tree(hint, by_leaf=by_leaf))
+
+    def _bind_structure(self, hint: Any, place: Place) -> None:
+        """Note whose structure a name stands for, unless it has one already."""
+        name = (hint.structure or "").strip()
+        if name.isidentifier():
+            told = place._replace(note=f"gave {name} its structure")
+            self.names.setdefault(name, Bound(None, told))
+
+    def _why_not_tree(self, hint: Any, *, by_leaf: bool) -> Why:
+        if not by_leaf:
+            return Why("PTK604", "does not fit its annotation")
+        bound = [self.names[name] for name in hint.structure.split() if name in self.names]
+        fact = f"does not have the structure {hint.structure.strip()}"
+        return Why("PTK604", fact, tuple(its.place for its in bound))
 
     def _stand_in(self, leaf: Any, path: KeyPath) -> Any:
         array = self._example(leaf, path)
