@@ -109,8 +109,9 @@ def _finding(call: Call, position: int, misfit: Misfit, leaf: Leaf | None) -> Fi
         binding = call.bindings[position]
         place = binding.name, paths.text(misfit.path), binding.spec_name
         fault = Fault(
-            misfit.why.code, *place, misfit.found, "", fact=misfit.why.fact, note=declared
-        )
+            misfit.why.code, *place, misfit.found, "",
+            fact=misfit.why.fact, note=declared, beside=misfit.why.beside,
+        )  # fmt: skip
         return Finding(fault)
     note = declared
     if type(leaf.axis) is int:
