@@ -17,7 +17,7 @@ from ..trees.paths import KeyPath
 from . import annotations
 from .call import Call
 from .dimensions import Names
-from .fitting import UNKNOWN, Fitting
+from .fitting import UNKNOWN, Fitting, Misfit
 from .typed import declared_arguments, example_shape
 
 INFER: Final = "infer"
@@ -40,8 +40,9 @@ def inferred(call: Call) -> Inferred:
     """The in_axes of a call by what its annotations say of one example.
 
     An argument that fits its annotation as it is, is shared. Any other is mapped over the axis
-    without which it fits, sizes and names taken together; over axis 0 if the sizes leave that
-    open. Where another axis of the same size fits as well, it is not for us to choose.
+    without which it fits, sizes and names taken together. Where that leaves a choice, the batch is
+    in front; but where another axis of the same size fits as well, or the batch cannot be in front
+    everywhere, it is not for us to choose.
     """
     hints = dict(declared_arguments(call, call.declared)) if call.declared else {}
     arguments = [
@@ -56,7 +57,9 @@ def inferred(call: Call) -> Inferred:
     if not found:
         found = [tuple((its.candidates or (None,))[0] for its in arguments)]
     best = min(found, key=_later_axes)
-    rivals = [axes for axes in found if _size(arguments, axes) == _size(arguments, best)]
+    rivals = found
+    if not any(best):
+        rivals = [axes for axes in found if _size(arguments, axes) == _size(arguments, best)]
     return Inferred(_by_name(call, best), tuple(_ambiguous(call, arguments, rivals)))
 
 
@@ -88,12 +91,10 @@ class _Argument:
     def fits(self, axis: int | None) -> bool:
         """Whether it fits without an axis, whatever the others are."""
         with annotations.context():
-            return self.fits_here(axis, {})
+            return next(self.misfits(axis, {}), None) is None
 
-    def fits_here(self, axis: int | None, names: Names) -> bool:
-        """Whether it fits without an axis in the context of jaxtyping that is open."""
-        if self.hint is None:
-            return True
+    def misfits(self, axis: int | None, names: Names) -> Iterator[Misfit]:
+        """What does not fit without an axis, in the context of jaxtyping that is open when asked."""
 
         def example(value: Any, path: KeyPath) -> Any:
             if path in self._others:
@@ -103,8 +104,8 @@ class _Argument:
                 return UNKNOWN
             return jax.ShapeDtypeStruct(example_shape(aval.shape, axis), aval.dtype)
 
-        misfits = Fitting(self.name, example, names).misfits(self.value, self.hint)
-        return next(misfits, None) is None
+        fitting = Fitting(self.name, example, names)
+        return iter(()) if self.hint is None else fitting.misfits(self.value, self.hint)
 
     def sizes(self, axis: int | None) -> set[Any]:
         """The sizes of an axis."""
@@ -130,10 +131,9 @@ def _solutions(
             continue
         with annotations.context():
             names: Names = {}
-            together = all(
-                arguments[position].fits_here(axes[position], names) for position in order
-            )
-        if together:
+            misfits = (arguments[position].misfits(axis, names) for position, axis in axes.items())
+            fits = all(next(found, None) is None for found in misfits)
+        if fits:
             yield tuple(axes[position] for position in range(len(arguments)))
 
 
@@ -162,7 +162,7 @@ def _by_name(call: Call, axes: Axes) -> dict[Any, Any]:
 def _ambiguous(
     call: Call, arguments: Sequence[_Argument], rivals: Sequence[Axes]
 ) -> Iterator[Fault]:
-    """A fault for each argument that may be mapped over several axes of one size."""
+    """A fault for each argument that may be mapped over several axes."""
     specs = " or ".join(values.spec(_by_name(call, axes)) for axes in rivals[:3])
     for argument, axes in zip(arguments, zip(*rivals, strict=True), strict=True):
         choice = sorted(set(axes) - {None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -10,6 +11,7 @@ import jax
 
 from ..faults import Fault
 from ..show.errors import raise_faults
+from .annotations import Declared, declared
 from .infer import inferred
 from .plan import VmapPlan
 from .structures import MOST
@@ -22,6 +24,10 @@ R = TypeVar("R")
 
 class Inferring(Vmapped[P, R]):
     """What `ptk.vmap(in_axes="infer")` returns: for each kind of call, a function with in_axes."""
+
+    @functools.cached_property
+    def _declared(self) -> Declared | None:
+        return declared(self._written.fun)  # though calls may not be held against it
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, mapped over the axes that are inferred.
