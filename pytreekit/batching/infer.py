@@ -94,7 +94,7 @@ class _Argument:
             return next(self.misfits(axis, {}), None) is None
 
     def misfits(self, axis: int | None, names: Names) -> Iterator[Misfit]:
-        """What does not fit without an axis, in the context of jaxtyping that is open when asked."""
+        """What does not fit without an axis, in the context of jaxtyping in which it is asked."""
 
         def example(value: Any, path: KeyPath) -> Any:
             if path in self._others:
