@@ -16,6 +16,7 @@ from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
 from ..specs.ruled import is_rules
+from .annotations import Declared
 
 
 class InArgument(NamedTuple):
@@ -55,6 +56,7 @@ class Call:
         axis_size: The size of the mapped axis, None to take it from the arguments.
         spmd_axis_name: As `jax.vmap` takes it.
         chunk_size: How many examples are mapped at once, None for all.
+        declared: What the annotations of `fun` say of one example, None for nothing.
         broadcasts: Whether an output may be broadcast to the axis size, though nothing is mapped.
     """
 
@@ -65,6 +67,7 @@ class Call:
     axis_size: Any = None
     spmd_axis_name: Any = None
     chunk_size: int | None = None
+    declared: Declared | None = None
     broadcasts: bool = True
 
     @functools.cached_property

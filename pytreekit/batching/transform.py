@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from ..faults import Fault
 from ..trees.structures import MOST
 from .chunks import Chunks
 from .forms import SPLIT, can_be_sliced, is_axis, resolved
@@ -18,6 +19,8 @@ from .outputs import OutputCheck, Refusal
 from .shardings import mesh_axes
 from .underway import Running, underway
 from .varying import varying
+
+Judge = Callable[[Any], Iterable[Fault]]
 
 
 class OutputRefused(Exception):  # noqa: N818  it never leaves this package
@@ -51,6 +54,7 @@ class Batched:
         sparse: bool = False,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._fun = fun
         self._structure = structure
         self._keys = [index for index, axis in enumerate(axes) if axis is SPLIT]
@@ -130,7 +134,7 @@ class Batched:
             self._sized[handed, count] = known
         return known
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """Trace the function to see its outputs: `.outputs`, or `.refusal`; leaves may be abstract.
 
         Raises:
@@ -144,6 +148,7 @@ class Batched:
         handed = sorted({*self._mapped, *abstract})
         running = Running(leaves)
         running.size = size
+        running.judge = judge or running.judge
         over = self._vmap(handed, look=True, out_axes=0, axis_size=size)
         with contextlib.suppress(OutputRefused):
             _called(running, jax.eval_shape, over, [leaves[index] for index in handed])
@@ -201,6 +206,7 @@ class Batched:
                     raise OutputRefused
                 if look:
                     running.outputs = check.planned(out, varies, running.size)
+                    running.misfits = tuple(running.judge(out))
             return out
 
         signature = inspect.signature(body)
@@ -237,6 +243,7 @@ class ByLeaf:
         sparse: bool = False,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._axes = axes
         self._batched = functools.lru_cache(MOST)(batched)
 
@@ -244,9 +251,9 @@ class ByLeaf:
         """Call the function on the leaves of `running`."""
         return self._of(running.leaves)(running)
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """As `Batched.look`."""
-        return self._of(leaves).look(leaves, size)
+        return self._of(leaves).look(leaves, size, judge)
 
     def refusal(self, leaves: list[Any]) -> Refusal | None:
         """As `Batched.refusal`."""
