@@ -22,6 +22,9 @@ Example = Callable[[Any, KeyPath], Any]
 
 UNKNOWN: Any = object()
 
+MOST_ALONE = 100
+"""How many leaves are looked at one by one, where a whole tree does not fit."""
+
 
 class Misfit(NamedTuple):
     """A part of a tree that does not fit its annotation.
@@ -78,9 +81,9 @@ class Fitting:
             yield self._other_type(value, hint, path, "an array")
             return
         try:
-            fits = isinstance(array, annotations.of_any_array(hint))
-        except annotations.annotation_error():
-            return  # an expression of names that nothing has bound: no verdict
+            fits = self._fits(array, annotations.of_any_array(hint))
+        except Exception:  # noqa: BLE001  an expression of unbound names, or one that divides by 0
+            return
         if fits:
             bind_names(hint, tuple(array.shape), self._place(array, hint, path), self.names)
         else:
@@ -93,10 +96,25 @@ class Fitting:
                 if _may_be(value, choice):
                     return
                 continue
-            found.append(list(self.misfits(value, choice, path)))
+            found.append(self._misfits_apart(value, choice, path))
             if not found[-1]:
+                yield from self.misfits(value, choice, path)
                 return
         yield from min(found, key=len)
+
+    def _misfits_apart(self, value: Any, hint: Any, path: KeyPath) -> list[Misfit]:
+        """Each part that does not fit; what fits leaves names as they are."""
+        names = Names(self.names)
+        with annotations.context():
+            for fitted, its in names.fitted:
+                isinstance(fitted, its)  # here, too, it gives names their sizes
+            return list(Fitting(self.argument, self._example, names).misfits(value, hint, path))
+
+    def _fits(self, value: Any, hint: Any) -> bool:
+        fits = isinstance(value, hint)
+        if fits:
+            self.names.fitted.append((value, hint))
+        return fits
 
     def _pytree(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         leaf_hint = annotations.stripped(hint.leaftype)
@@ -114,14 +132,16 @@ class Fitting:
             tree = jax.tree_util.tree_map_with_path(
                 lambda below, leaf: self._stand_in(leaf, path + below), value
             )
-            fits = isinstance(tree, annotations.pytree_of_any_array(hint))
+            fits = self._fits(tree, annotations.pytree_of_any_array(hint))
         except Exception:  # noqa: BLE001  a node that takes no stand-ins, an unbound structure
             return
         told = values.leaf_or_tree(value)
         if fits:
             self._bind_structure(hint, Place(self.argument + paths.text(path), told, "", ""))
         else:
-            yield Misfit(path, hint, told, self._why_not_tree(hint, by_leaf=by_leaf))
+            others = list(self._other_leaves(tree, hint, path)) if by_leaf else []
+            whole = Misfit(path, hint, told, self._why_not_tree(hint, by_leaf=by_leaf))
+            yield from others or [whole]
 
     def _bind_structure(self, hint: Any, place: Place) -> None:
         """Note whose structure a name stands for, unless it has one already."""
@@ -130,12 +150,36 @@ class Fitting:
             told = place._replace(note=f"gave {name} its structure")
             self.names.setdefault(name, Bound(None, told))
 
+    def _other_leaves(self, tree: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
+        """Each leaf whose `?names` do not have the sizes that this leaf of another tree gave them.
+
+        Of a leaf by itself only jaxtyping's `PyTree` can tell: the other leaves are taken out.
+        """
+        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+        judge = annotations.pytree_of_any_array(hint, or_other=True)
+        hidden = [annotations.Other()] * len(leaves)
+        beside = self._bound_by(hint)
+        try:
+            if len(leaves) > MOST_ALONE or not isinstance(structure.unflatten(hidden), judge):
+                return
+            for index, (below, leaf) in enumerate(leaves):
+                alone = structure.unflatten([*hidden[:index], leaf, *hidden[index + 1 :]])
+                if not isinstance(alone, judge):
+                    why = Why("PTK603", "has other sizes than this leaf elsewhere", beside)
+                    yield Misfit(path + below, hint, values.leaf(leaf), why)
+        except Exception:  # noqa: BLE001  a node that takes no stand-ins
+            return
+
     def _why_not_tree(self, hint: Any, *, by_leaf: bool) -> Why:
         if not by_leaf:
             return Why("PTK604", "does not fit its annotation")
-        bound = [self.names[name] for name in hint.structure.split() if name in self.names]
         fact = f"does not have the structure {hint.structure.strip()}"
-        return Why("PTK604", fact, tuple(its.place for its in bound))
+        return Why("PTK604", fact, self._bound_by(hint))
+
+    def _bound_by(self, hint: Any) -> tuple[Place, ...]:
+        """What gave a structure its name."""
+        names = [name for name in hint.structure.split() if name in self.names]
+        return tuple(self.names[name].place for name in names)
 
     def _stand_in(self, leaf: Any, path: KeyPath) -> Any:
         array = self._example(leaf, path)
@@ -143,12 +187,12 @@ class Fitting:
 
     def _container(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         origin = typing.get_origin(hint) or hint
-        if not isinstance(origin, type):
+        args = typing.get_args(hint)
+        if not isinstance(origin, type) or any(map(annotations.is_unpacked, args)):
             return
-        if not isinstance(value, dict if typing.is_typeddict(origin) else origin):
+        if not _is_of(value, dict if typing.is_typeddict(origin) else origin):
             yield self._other_type(value, hint, path, f"of type {origin.__name__}")
             return
-        args = typing.get_args(hint)
         fixed = issubclass(origin, tuple) and not hasattr(origin, "_fields") and args[1:] != (...,)
         if fixed and len(value) != len(args):
             fact = f"has {values.count(len(value), 'entry', 'entries')}, its annotation {len(args)}"
@@ -188,6 +232,14 @@ def _fields(
             yield DictKey(name), value[name], inner
         elif not of_dict and hasattr(value, name):
             yield GetAttrKey(name), getattr(value, name), inner
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether a value is of a type; True where that cannot be told."""
+    try:
+        return isinstance(value, kind)
+    except Exception:  # noqa: BLE001  such as a protocol that is not for run time
+        return True
 
 
 def _has_containers(hint: Any) -> bool:

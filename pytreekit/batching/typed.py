@@ -30,14 +30,14 @@ def check_types(call: Call) -> list[Finding]:
     if call.declared is None or call.mismatched:
         return []
     with annotations.context():
-        return _arguments(call, call.declared, {})
+        return _arguments(call, call.declared, Names())
 
 
 def check_returned(call: Call, out: Any) -> list[Fault]:
     """Every part of what was returned for one example that does not fit its annotation."""
     if call.declared is None or call.declared.returns is ...:
         return []
-    names: Names = {}
+    names = Names()
     hint = call.declared.returns
     with annotations.context():
         _arguments(call, call.declared, names)  # they give the names their sizes
