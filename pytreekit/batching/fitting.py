@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 
 from ..faults import Place
@@ -46,7 +47,8 @@ class Fitting:
     """Fits trees to annotations. The names of dimensions are bound across all of them.
 
     It works within one `with jaxtyped("context")`, in which jaxtyping keeps what its names stand
-    for. Containers are walked here, since a type checker looks at one item of each.
+    for. Containers are walked here, since a type checker looks at one item of each. Whatever asks
+    jaxtyping is a generator: a function that is itself checked by jaxtyping has names of its own.
 
     Args:
         argument: What the tree is called.
@@ -80,11 +82,13 @@ class Fitting:
         if array is None:
             yield self._other_type(value, hint, path, "an array")
             return
+        judge = annotations.of_any_array(hint)
         try:
-            fits = self._fits(array, annotations.of_any_array(hint))
+            fits = isinstance(array, judge)
         except Exception:  # noqa: BLE001  an expression of unbound names, or one that divides by 0
             return
         if fits:
+            self.names.fitted.append((array, judge))
             bind_names(hint, tuple(array.shape), self._place(array, hint, path), self.names)
         else:
             yield Misfit(path, hint, values.leaf(array), why_not(hint, array, self.names))
@@ -110,12 +114,6 @@ class Fitting:
                 isinstance(fitted, its)  # here, too, it gives names their sizes
             return list(Fitting(self.argument, self._example, names).misfits(value, hint, path))
 
-    def _fits(self, value: Any, hint: Any) -> bool:
-        fits = isinstance(value, hint)
-        if fits:
-            self.names.fitted.append((value, hint))
-        return fits
-
     def _pytree(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         leaf_hint = annotations.stripped(hint.leaftype)
         by_leaf = not _has_containers(leaf_hint)
@@ -128,15 +126,17 @@ class Fitting:
             yield from found
             if found or hint.structure is None:
                 return
+        judge = annotations.pytree_of_any_array(hint)
         try:
             tree = jax.tree_util.tree_map_with_path(
                 lambda below, leaf: self._stand_in(leaf, path + below), value
             )
-            fits = self._fits(tree, annotations.pytree_of_any_array(hint))
+            fits = isinstance(tree, judge)
         except Exception:  # noqa: BLE001  a node that takes no stand-ins, an unbound structure
             return
         told = values.leaf_or_tree(value)
         if fits:
+            self.names.fitted.append((tree, judge))
             self._bind_structure(hint, Place(self.argument + paths.text(path), told, "", ""))
         else:
             others = list(self._other_leaves(tree, hint, path)) if by_leaf else []
@@ -253,6 +253,8 @@ def _may_be(value: Any, hint: Any) -> bool:
     """Whether a value fits an annotation that says nothing of arrays, as beartype has it."""
     from beartype.door import is_bearable
 
+    if isinstance(value, jax.ShapeDtypeStruct):
+        value = jnp.zeros(())  # an array of any kind: the annotation does not speak of that
     try:
         return is_bearable(value, hint)
     except Exception:  # noqa: BLE001  an annotation that beartype cannot read: no verdict
