@@ -45,7 +45,7 @@ def annotated(*hints: Any) -> Callable[..., Any]:
     """A function with a parameter for each hint, that must not be entered."""
     names = [f"x{index}" for index in range(len(hints))]
     scope: dict[str, Any] = {"entered": entered}
-    exec(f"def fun({', '.join(names)}): return entered()", scope)  # noqa: S102
+    exec(f"def fun({', '.join(names)}): return entered()", scope)
     scope["fun"].__annotations__ = dict(zip(names, hints, strict=True))
     return scope["fun"]
 
@@ -168,12 +168,12 @@ FORMS: dict[str, tuple[Any, list[Any], list[tuple[Any, list[str]]]]] = {
     "list": (list[Float[Array, "3"]], [[], [f32(3)] * 2], [([f32(3), f32(4)], ["PTK603 x0[1]"])]),
     "Sequence": (Sequence[Float[Array, "3"]], [[f32(3)], (f32(3),)], [(f32(3), ["PTK604 x0"])]),
     "tuple": (
-        tuple[Float[Array, "d"], Int[Array, ""], int],
+        tuple[Float[Array, " d"], Int[Array, ""], int],
         [(f32(3), i32(), 2)],
         [((f32(3), f32(), 2), ["PTK601 x0[1]"]), ((f32(3), i32()), ["PTK604 x0"])],
     ),
     "tuple of any length": (
-        tuple[Float[Array, "d"], ...],
+        tuple[Float[Array, " d"], ...],
         [(), (f32(3),) * 3],
         [((f32(3), f32(2)), ["PTK603 x0[1]"])],
     ),
@@ -214,7 +214,7 @@ FORMS: dict[str, tuple[Any, list[Any], list[tuple[Any, list[str]]]]] = {
         [({"a": f32(2), "b": 3}, ["PTK602 x0['a']"])],
     ),
     "PyTree of tuples": (
-        PyTree[tuple[Float[Array, "d"], Int[Array, "d"]]],
+        PyTree[tuple[Float[Array, " d"], Int[Array, " d"]]],
         [[(f32(3), i32(3))] * 2],
         [([(f32(3), i32(2))], ["PTK604 x0"])],
     ),
@@ -253,7 +253,7 @@ TREE = {"a": f32(3), "b": f32(4)}
 TOGETHER: list[tuple[Any, Any, list[str]]] = [
     ((Float[Array, "d"], Int[Array, "d"]), (f32(3), i32(4)), ["PTK603 x1"]),
     (
-        (Float[Array, "d"], Int[Array, "d"], Int[Array, "d"]),
+        (Float[Array, "d"], Int[Array, " d"], Int[Array, "d"]),
         (f32(3), i32(4), i32(3)),
         ["PTK603 x1"],
     ),
@@ -276,13 +276,14 @@ TOGETHER: list[tuple[Any, Any, list[str]]] = [
     ((T_SIZES, T_SIZES), (TREE, {"a": f32(3)}), ["PTK604 x1"]),
     # A choice that does not fit leaves no sizes behind.
     (
-        (tuple[Float[Array, "a"], Int[Array, "b"]] | list[Float[Array, "c"]], Float[Array, "b"]),
+        (tuple[Float[Array, " a"], Int[Array, " b"]] | list[Float[Array, " c"]], Float[Array, "b"]),
         ([f32(3), f32(3)], f32(4)),
         [],
     ),
     (
         (
-            tuple[Float[Array, "a"], Int[Array, "b"]] | tuple[Float[Array, "c"], Float[Array, "c"]],
+            tuple[Float[Array, " a"], Int[Array, " b"]]
+            | tuple[Float[Array, " c"], Float[Array, " c"]],
             Float[Array, "a"],
             Float[Array, "c"],
         ),

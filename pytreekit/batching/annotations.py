@@ -82,8 +82,8 @@ def _behind(fun: Any) -> Any:
     """What a callable hands its arguments on to, None where it may hand on others."""
     if isinstance(fun, functools.partial):
         return fun.func
-    if inspect.ismethod(fun):
-        return fun.__func__
+    if inspect.ismethod(fun) or (hasattr(fun, "__func__") and hasattr(fun, "__self__")):
+        return fun.__func__  # also of Equinox, whose bound methods are modules
     wrapped = getattr(fun, "__wrapped__", None)
     if wrapped is None:
         return None if isinstance(fun, type) else type(fun).__call__

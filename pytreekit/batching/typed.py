@@ -41,7 +41,7 @@ def check_returned(call: Call, out: Any) -> list[Fault]:
     hint = call.declared.returns
     with annotations.context():
         _arguments(call, call.declared, names)  # they give the names their sizes
-        fitting = Fitting("out", lambda leaf, path: leaf if values.typeof(leaf) else None, names)
+        fitting = Fitting("out", lambda leaf, path: _whole(leaf), names)
         return [
             Fault(
                 misfit.why.code, "out", paths.text(misfit.path), "", misfit.found, "",
@@ -93,6 +93,12 @@ def _example(its: Mapping[KeyPath, Leaf], value: Any, path: KeyPath) -> Any:
     if aval is None:
         return None
     return jax.ShapeDtypeStruct(example_shape(aval.shape, leaf.axis), aval.dtype)
+
+
+def _whole(leaf: Any) -> Any:
+    """A leaf by dtype and shape, None where it is no array."""
+    aval = values.typeof(leaf)
+    return None if aval is None else jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 def example_shape(shape: Sequence[Any], axis: Any) -> tuple[Any, ...]:
