@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +22,9 @@ Example = Callable[[Any, KeyPath], Any]
 `UNKNOWN` where that cannot be told."""
 
 UNKNOWN: Any = object()
+
+NEAREST = ("PTK603", "PTK602", "PTK601", "PTK604")
+"""What is told of a choice, of several that do not fit: of the one that comes nearest."""
 
 MOST_ALONE = 100
 """How many leaves are looked at one by one, where a whole tree does not fit."""
@@ -104,7 +107,7 @@ class Fitting:
             if not found[-1]:
                 yield from self.misfits(value, choice, path)
                 return
-        yield from min(found, key=len)
+        yield from min(found, key=lambda its: (len(its), NEAREST.index(its[0].why.code)))
 
     def _misfits_apart(self, value: Any, hint: Any, path: KeyPath) -> list[Misfit]:
         """Each part that does not fit; what fits leaves names as they are."""
@@ -219,9 +222,15 @@ def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]
         yield from ((DictKey(key), part, args[-1]) for key, part in value.items())
     elif issubclass(origin, tuple) and args[1:] != (...,):
         for index, (part, inner) in enumerate(zip(value, args, strict=True)):
-            yield SequenceKey(index), part, inner
+            yield _key_in(value, index), part, inner
     elif isinstance(value, list | tuple):
-        yield from ((SequenceKey(index), part, args[0]) for index, part in enumerate(value))
+        yield from ((_key_in(value, index), part, args[0]) for index, part in enumerate(value))
+
+
+def _key_in(value: Sequence[Any], index: int) -> SequenceKey | GetAttrKey:
+    """The key that JAX has for an entry: of a NamedTuple, its name."""
+    names = getattr(value, "_fields", None)
+    return SequenceKey(index) if names is None else GetAttrKey(names[index])
 
 
 def _fields(

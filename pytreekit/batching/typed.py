@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..compat import is_batched_sparse
 from ..faults import Fault
@@ -88,17 +89,21 @@ def _example(its: Mapping[KeyPath, Leaf], value: Any, path: KeyPath) -> Any:
     """What one example has of a leaf: dtype and shape, None where it is no array."""
     leaf = its.get(path)
     if leaf is None:
-        return UNKNOWN  # static data of a node
+        above = (its.get(path[:depth]) for depth in range(len(path)))
+        # A part of an object that is no node goes as it is; static data of a node may be anything.
+        return _whole(value) if any(above) else UNKNOWN
     aval = values.typeof(value)
     if aval is None:
-        return None
+        return _whole(value)
     return jax.ShapeDtypeStruct(example_shape(aval.shape, leaf.axis), aval.dtype)
 
 
 def _whole(leaf: Any) -> Any:
     """A leaf by dtype and shape, None where it is no array."""
     aval = values.typeof(leaf)
-    return None if aval is None else jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+    if aval is None:  # JAX has no arrays of text, but it hands them on
+        return leaf if isinstance(leaf, np.ndarray) else None
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 def example_shape(shape: Sequence[Any], axis: Any) -> tuple[Any, ...]:
