@@ -147,7 +147,7 @@ FORMS: dict[str, tuple[Any, list[Any], list[tuple[Any, list[str]]]]] = {
     "union": (
         Float[Array, "3"] | Int[Array, ""],
         [f32(3), i32()],
-        [(f32(2), ["PTK603 x0"]), (i32(3), ["PTK601 x0"])],
+        [(f32(2), ["PTK603 x0"]), (i32(3), ["PTK602 x0"]), (of("bool"), ["PTK601 x0"])],
     ),
     "Optional": (Optional[Float[Array, "3"]], [f32(3), None], [(f32(4), ["PTK603 x0"])]),  # noqa: UP045
     "or a flag": (Float[Array, "3"] | Literal["no"], [f32(3), "no"], [("yes", ["PTK604 x0"])]),

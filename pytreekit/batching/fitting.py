@@ -227,7 +227,7 @@ def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]
         yield from ((_key_in(value, index), part, args[0]) for index, part in enumerate(value))
 
 
-def _key_in(value: Sequence[Any], index: int) -> SequenceKey | GetAttrKey:
+def _key_in(value: Sequence[Any], index: int) -> Any:
     """The key that JAX has for an entry: of a NamedTuple, its name."""
     names = getattr(value, "_fields", None)
     return SequenceKey(index) if names is None else GetAttrKey(names[index])
