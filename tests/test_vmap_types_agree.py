@@ -2,7 +2,7 @@
 
 An oracle runs the plain function, `@jaxtyped(typechecker=beartype)`, on each example in a loop. Of
 containers, beartype looks at one item; where there are more, each leaf is judged by `isinstance`.
-PYTREEKIT_EXAMPLES sets how many calls are drawn (a twelfth of it by each test).
+PYTREEKIT_EXAMPLES sets how many calls are drawn (a sixteenth of it by each test).
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def theirs(fun: Callable[..., Any], batches: list[Any], axes: list[Any]) -> bool
 def search(kinds: list[Any], verdict: Callable[..., bool]) -> dict[Any, float]:
     tally: collections.Counter[Any] = collections.Counter()
 
-    @settings(max_examples=max(20, EXAMPLES // 12), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=max(20, EXAMPLES // 16), suppress_health_check=list(HealthCheck))
     @given(calls(kinds))
     def run(call: Any) -> None:
         parts, axes = call

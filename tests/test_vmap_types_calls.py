@@ -246,7 +246,7 @@ def test_a_batch_of_nothing_is_checked_too():
 
 def test_plan_takes_shapes_and_traces_nothing():
     ENTERED.clear()
-    shapes = jax.ShapeDtypeStruct((5, 3), float), jax.ShapeDtypeStruct((5, 4), int)
+    shapes = jax.ShapeDtypeStruct((5, 3), "float32"), jax.ShapeDtypeStruct((5, 4), "int32")
     assert refused(mapped.plan, *shapes) == refused(mapped, *shapes) == FAULT
     assert [(its.code, its.argument) for its in mapped.check(*shapes)] == FAULT
     assert mapped.plan(XS, ATS).axis_size == 5
