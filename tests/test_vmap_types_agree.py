@@ -238,7 +238,7 @@ def search(kinds: list[Any], verdict: Callable[..., bool]) -> dict[Any, float]:
 def test_agrees_with_the_decorated_function():
     tally = search(WHOLE, theirs)
     assert tally[True] > 0.2
-    assert tally[False] > 0.2
+    assert tally[False] > 0.1
 
 
 def leaf_by_leaf(parts: list[Part]) -> bool:
@@ -256,4 +256,4 @@ def leaf_by_leaf(parts: list[Part]) -> bool:
 def test_agrees_leaf_by_leaf_where_a_type_checker_looks_at_one_item():
     tally = search(IN_PART, leaf_by_leaf)
     assert tally[True] > 0.2
-    assert tally[False] > 0.2
+    assert tally[False] > 0.1
