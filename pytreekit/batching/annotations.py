@@ -18,8 +18,8 @@ MOST_WRAPPERS = 32
 """How many decorators are looked through."""
 
 
-TRANSPARENT = ("jaxtyping", "beartype")
-"""Whose wrappers call what they wrap with the arguments as they are."""
+QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
+"""What may stand about the annotation of a field, and says nothing of what the field holds."""
 
 
 class Declared(NamedTuple):
@@ -82,15 +82,21 @@ def _behind(fun: Any) -> Any:
     """What a callable hands its arguments on to, None where it may hand on others."""
     if isinstance(fun, functools.partial):
         return fun.func
-    if inspect.ismethod(fun):
-        return fun.__func__
+    if inspect.ismethod(fun) or (hasattr(fun, "__func__") and hasattr(fun, "__self__")):
+        return fun.__func__  # also of Equinox, whose bound methods are modules
     wrapped = getattr(fun, "__wrapped__", None)
     if wrapped is None:
         return None if isinstance(fun, type) else type(fun).__call__
     if inspect.isfunction(fun):
-        root = fun.__globals__.get("__name__", "").partition(".")[0]
-        return wrapped if root in TRANSPARENT else None
+        return wrapped if _checks_types(fun) else None
     return wrapped if isinstance(fun, jax.stages.Wrapped) else None
+
+
+def _checks_types(wrapper: types.FunctionType) -> bool:
+    """Whether a wrapper is jaxtyping's or beartype's, which hand on the arguments as they are."""
+    module = wrapper.__globals__.get("__name__", "")  # for beartype's, of what it wraps
+    made_by_beartype = wrapper.__code__.co_filename.startswith("<@beartype(")
+    return made_by_beartype or module.partition(".")[0] == "jaxtyping"
 
 
 def _evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
@@ -148,6 +154,8 @@ def stripped(hint: Any) -> Any:
             hint = hint.__supertype__
         elif hasattr(hint, "__value__"):  # `type X = ...`
             hint = hint.__value__
+        elif str(typing.get_origin(hint)).rpartition(".")[2] in QUALIFIERS:
+            hint = typing.get_args(hint)[0]
         else:
             return hint
 
@@ -155,6 +163,11 @@ def stripped(hint: Any) -> Any:
 def is_union(hint: Any) -> bool:
     """Whether an annotation leaves a choice."""
     return typing.get_origin(hint) in (Union, types.UnionType)
+
+
+def is_unpacked(hint: Any) -> bool:
+    """Whether an annotation in a tuple is of any number of its entries."""
+    return typing.get_origin(hint) is typing.Unpack or getattr(hint, "__unpacked__", False)
 
 
 def fields_of(kind: Any) -> dict[str, Any]:
@@ -211,12 +224,18 @@ def text(hint: Any) -> str:
     return "None" if hint is type(None) else str(hint).removeprefix("typing.")
 
 
+class Other:
+    """What stands for a leaf of which nothing is asked."""
+
+
 @functools.lru_cache(maxsize=1024)
-def pytree_of_any_array(hint: Any) -> Any:
+def pytree_of_any_array(hint: Any, *, or_other: bool = False) -> Any:
     """`PyTree[...]` with all annotations for arrays in it as `of_any_array` has them."""
     import jaxtyping
 
     leaf = _any_inside(hint.leaftype)
+    if or_other:
+        leaf = leaf | Other
     return jaxtyping.PyTree[leaf if hint.structure is None else (leaf, hint.structure)]
 
 
@@ -239,10 +258,3 @@ def context() -> Any:
     from jaxtyping import jaxtyped
 
     return jaxtyped("context")
-
-
-def annotation_error() -> type[Exception]:
-    """What jaxtyping raises for an annotation that it cannot make sense of."""
-    import jaxtyping
-
-    return jaxtyping.AnnotationError

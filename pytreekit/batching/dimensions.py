@@ -19,7 +19,17 @@ class Bound(NamedTuple):
     place: Place
 
 
-Names = dict[str, Bound]
+class Names(dict[str, Bound]):
+    """What names stand for.
+
+    Attributes:
+        fitted: Each array or tree that was found to fit, with its annotation, in order: what
+            jaxtyping goes by, which shows nobody what its names stand for.
+    """
+
+    def __init__(self, names: Names | None = None) -> None:
+        super().__init__(names or {})
+        self.fitted: list[tuple[Any, Any]] = list(names.fitted) if names is not None else []
 
 
 class Why(NamedTuple):

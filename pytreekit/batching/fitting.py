@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.tree_util import DictKey, GetAttrKey, SequenceKey
 
 from ..faults import Place
@@ -21,6 +22,12 @@ Example = Callable[[Any, KeyPath], Any]
 `UNKNOWN` where that cannot be told."""
 
 UNKNOWN: Any = object()
+
+NEAREST = ("PTK603", "PTK602", "PTK601", "PTK604")
+"""What is told of a choice, of several that do not fit: of the one that comes nearest."""
+
+MOST_ALONE = 100
+"""How many leaves are looked at one by one, where a whole tree does not fit."""
 
 
 class Misfit(NamedTuple):
@@ -43,7 +50,8 @@ class Fitting:
     """Fits trees to annotations. The names of dimensions are bound across all of them.
 
     It works within one `with jaxtyped("context")`, in which jaxtyping keeps what its names stand
-    for. Containers are walked here, since a type checker looks at one item of each.
+    for. Containers are walked here, since a type checker looks at one item of each. Whatever asks
+    jaxtyping is a generator: a function that is itself checked by jaxtyping has names of its own.
 
     Args:
         argument: What the tree is called.
@@ -77,11 +85,13 @@ class Fitting:
         if array is None:
             yield self._other_type(value, hint, path, "an array")
             return
+        judge = annotations.of_any_array(hint)
         try:
-            fits = isinstance(array, annotations.of_any_array(hint))
-        except annotations.annotation_error():
-            return  # an expression of names that nothing has bound: no verdict
+            fits = isinstance(array, judge)
+        except Exception:  # noqa: BLE001  an expression of unbound names, or one that divides by 0
+            return
         if fits:
+            self.names.fitted.append((array, judge))
             bind_names(hint, tuple(array.shape), self._place(array, hint, path), self.names)
         else:
             yield Misfit(path, hint, values.leaf(array), why_not(hint, array, self.names))
@@ -93,10 +103,19 @@ class Fitting:
                 if _may_be(value, choice):
                     return
                 continue
-            found.append(list(self.misfits(value, choice, path)))
+            found.append(self._misfits_apart(value, choice, path))
             if not found[-1]:
+                yield from self.misfits(value, choice, path)
                 return
-        yield from min(found, key=len)
+        yield from min(found, key=lambda its: (len(its), NEAREST.index(its[0].why.code)))
+
+    def _misfits_apart(self, value: Any, hint: Any, path: KeyPath) -> list[Misfit]:
+        """Each part that does not fit; what fits leaves names as they are."""
+        names = Names(self.names)
+        with annotations.context():
+            for fitted, its in names.fitted:
+                isinstance(fitted, its)  # here, too, it gives names their sizes
+            return list(Fitting(self.argument, self._example, names).misfits(value, hint, path))
 
     def _pytree(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         leaf_hint = annotations.stripped(hint.leaftype)
@@ -110,18 +129,22 @@ class Fitting:
             yield from found
             if found or hint.structure is None:
                 return
+        judge = annotations.pytree_of_any_array(hint)
         try:
             tree = jax.tree_util.tree_map_with_path(
                 lambda below, leaf: self._stand_in(leaf, path + below), value
             )
-            fits = isinstance(tree, annotations.pytree_of_any_array(hint))
+            fits = isinstance(tree, judge)
         except Exception:  # noqa: BLE001  a node that takes no stand-ins, an unbound structure
             return
         told = values.leaf_or_tree(value)
         if fits:
+            self.names.fitted.append((tree, judge))
             self._bind_structure(hint, Place(self.argument + paths.text(path), told, "", ""))
         else:
-            yield Misfit(path, hint, told, self._why_not_tree(hint, by_leaf=by_leaf))
+            others = list(self._other_leaves(tree, hint, path)) if by_leaf else []
+            whole = Misfit(path, hint, told, self._why_not_tree(hint, by_leaf=by_leaf))
+            yield from others or [whole]
 
     def _bind_structure(self, hint: Any, place: Place) -> None:
         """Note whose structure a name stands for, unless it has one already."""
@@ -130,12 +153,36 @@ class Fitting:
             told = place._replace(note=f"gave {name} its structure")
             self.names.setdefault(name, Bound(None, told))
 
+    def _other_leaves(self, tree: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
+        """Each leaf whose `?names` do not have the sizes that this leaf of another tree gave them.
+
+        Of a leaf by itself only jaxtyping's `PyTree` can tell: the other leaves are taken out.
+        """
+        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+        judge = annotations.pytree_of_any_array(hint, or_other=True)
+        hidden = [annotations.Other()] * len(leaves)
+        beside = self._bound_by(hint)
+        try:
+            if len(leaves) > MOST_ALONE or not isinstance(structure.unflatten(hidden), judge):
+                return
+            for index, (below, leaf) in enumerate(leaves):
+                alone = structure.unflatten([*hidden[:index], leaf, *hidden[index + 1 :]])
+                if not isinstance(alone, judge):
+                    why = Why("PTK603", "has other sizes than this leaf elsewhere", beside)
+                    yield Misfit(path + below, hint, values.leaf(leaf), why)
+        except Exception:  # noqa: BLE001  a node that takes no stand-ins
+            return
+
     def _why_not_tree(self, hint: Any, *, by_leaf: bool) -> Why:
         if not by_leaf:
             return Why("PTK604", "does not fit its annotation")
-        bound = [self.names[name] for name in hint.structure.split() if name in self.names]
         fact = f"does not have the structure {hint.structure.strip()}"
-        return Why("PTK604", fact, tuple(its.place for its in bound))
+        return Why("PTK604", fact, self._bound_by(hint))
+
+    def _bound_by(self, hint: Any) -> tuple[Place, ...]:
+        """What gave a structure its name."""
+        names = [name for name in hint.structure.split() if name in self.names]
+        return tuple(self.names[name].place for name in names)
 
     def _stand_in(self, leaf: Any, path: KeyPath) -> Any:
         array = self._example(leaf, path)
@@ -143,12 +190,12 @@ class Fitting:
 
     def _container(self, value: Any, hint: Any, path: KeyPath) -> Iterator[Misfit]:
         origin = typing.get_origin(hint) or hint
-        if not isinstance(origin, type):
+        args = typing.get_args(hint)
+        if not isinstance(origin, type) or any(map(annotations.is_unpacked, args)):
             return
-        if not isinstance(value, dict if typing.is_typeddict(origin) else origin):
+        if not _is_of(value, dict if typing.is_typeddict(origin) else origin):
             yield self._other_type(value, hint, path, f"of type {origin.__name__}")
             return
-        args = typing.get_args(hint)
         fixed = issubclass(origin, tuple) and not hasattr(origin, "_fields") and args[1:] != (...,)
         if fixed and len(value) != len(args):
             fact = f"has {values.count(len(value), 'entry', 'entries')}, its annotation {len(args)}"
@@ -175,9 +222,15 @@ def _parts(value: Any, hint: Any, origin: type) -> Iterator[tuple[Any, Any, Any]
         yield from ((DictKey(key), part, args[-1]) for key, part in value.items())
     elif issubclass(origin, tuple) and args[1:] != (...,):
         for index, (part, inner) in enumerate(zip(value, args, strict=True)):
-            yield SequenceKey(index), part, inner
+            yield _key_in(value, index), part, inner
     elif isinstance(value, list | tuple):
-        yield from ((SequenceKey(index), part, args[0]) for index, part in enumerate(value))
+        yield from ((_key_in(value, index), part, args[0]) for index, part in enumerate(value))
+
+
+def _key_in(value: Sequence[Any], index: int) -> Any:
+    """The key that JAX has for an entry: of a NamedTuple, its name."""
+    names = getattr(value, "_fields", None)
+    return SequenceKey(index) if names is None else GetAttrKey(names[index])
 
 
 def _fields(
@@ -188,6 +241,14 @@ def _fields(
             yield DictKey(name), value[name], inner
         elif not of_dict and hasattr(value, name):
             yield GetAttrKey(name), getattr(value, name), inner
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether a value is of a type; True where that cannot be told."""
+    try:
+        return isinstance(value, kind)
+    except Exception:  # noqa: BLE001  such as a protocol that is not for run time
+        return True
 
 
 def _has_containers(hint: Any) -> bool:
@@ -201,6 +262,8 @@ def _may_be(value: Any, hint: Any) -> bool:
     """Whether a value fits an annotation that says nothing of arrays, as beartype has it."""
     from beartype.door import is_bearable
 
+    if isinstance(value, jax.ShapeDtypeStruct):
+        value = jnp.zeros(())  # an array of any kind: the annotation does not speak of that
     try:
         return is_bearable(value, hint)
     except Exception:  # noqa: BLE001  an annotation that beartype cannot read: no verdict

@@ -91,7 +91,7 @@ class _Argument:
     def fits(self, axis: int | None) -> bool:
         """Whether it fits without an axis, whatever the others are."""
         with annotations.context():
-            return next(self.misfits(axis, {}), None) is None
+            return next(self.misfits(axis, Names()), None) is None
 
     def misfits(self, axis: int | None, names: Names) -> Iterator[Misfit]:
         """What does not fit without an axis, in the context of jaxtyping in which it is asked."""
@@ -130,7 +130,7 @@ def _solutions(
         if len(sizes) > 1:
             continue
         with annotations.context():
-            names: Names = {}
+            names = Names()
             misfits = (arguments[position].misfits(axis, names) for position, axis in axes.items())
             fits = all(next(found, None) is None for found in misfits)
         if fits:

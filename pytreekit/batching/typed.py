@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..compat import is_batched_sparse
 from ..faults import Fault
@@ -30,18 +31,18 @@ def check_types(call: Call) -> list[Finding]:
     if call.declared is None or call.mismatched:
         return []
     with annotations.context():
-        return _arguments(call, call.declared, {})
+        return _arguments(call, call.declared, Names())
 
 
 def check_returned(call: Call, out: Any) -> list[Fault]:
     """Every part of what was returned for one example that does not fit its annotation."""
     if call.declared is None or call.declared.returns is ...:
         return []
-    names: Names = {}
+    names = Names()
     hint = call.declared.returns
     with annotations.context():
         _arguments(call, call.declared, names)  # they give the names their sizes
-        fitting = Fitting("out", lambda leaf, path: leaf if values.typeof(leaf) else None, names)
+        fitting = Fitting("out", lambda leaf, path: _whole(leaf), names)
         return [
             Fault(
                 misfit.why.code, "out", paths.text(misfit.path), "", misfit.found, "",
@@ -88,11 +89,21 @@ def _example(its: Mapping[KeyPath, Leaf], value: Any, path: KeyPath) -> Any:
     """What one example has of a leaf: dtype and shape, None where it is no array."""
     leaf = its.get(path)
     if leaf is None:
-        return UNKNOWN  # static data of a node
+        above = (its.get(path[:depth]) for depth in range(len(path)))
+        # A part of an object that is no node goes as it is; static data of a node may be anything.
+        return _whole(value) if any(above) else UNKNOWN
     aval = values.typeof(value)
     if aval is None:
-        return None
+        return _whole(value)
     return jax.ShapeDtypeStruct(example_shape(aval.shape, leaf.axis), aval.dtype)
+
+
+def _whole(leaf: Any) -> Any:
+    """A leaf by dtype and shape, None where it is no array."""
+    aval = values.typeof(leaf)
+    if aval is None:  # JAX has no arrays of text, but it hands them on
+        return leaf if isinstance(leaf, np.ndarray) else None
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 def example_shape(shape: Sequence[Any], axis: Any) -> tuple[Any, ...]:
