@@ -118,6 +118,13 @@ def test_faults_of_a_spec_tree() -> None:
     assert "write P('tp', None)" in told["PTK202", "rules['mlp']['kernel']"].note
 
 
+def test_patterns_in_a_dict_are_not_rules() -> None:
+    with pytest.raises(ptk.SpecError, match=r"if the keys are patterns, write ptk\.Rules"):
+        ptk.partition_specs(PARAMS, {"mlp/kernel": "_ tp", "**": "_"}, mesh=SMALL)
+    specs = ptk.partition_specs(PARAMS, ptk.Rules({"mlp/kernel": "_ tp", "**": "_"}), mesh=SMALL)
+    assert specs["mlp"]["kernel"] == P(None, "tp")
+
+
 def test_entries_that_are_alike_are_told_each() -> None:
     specs = [P("tq"), P(..., ...), P("tq"), P(..., ...)]
     found = refused(ptk.partition_specs, [shape(8)] * 4, specs, mesh=SMALL)

@@ -220,7 +220,10 @@ def _sorted(
 
 
 def _resolved(alike: Alike, asked: Template, by: str, options: Options) -> Resolved:
-    found = resolve(asked, alike.shape, options, alike.stack)
+    stack = alike.stack
+    if by == "metadata" and len(asked.entries) + len(stack) > len(alike.shape):
+        stack = ()  # they speak of the stack as well, as those of flax's scan do
+    found = resolve(asked, alike.shape, options, stack)
     told = list(found.remarks)
     if by in {"the default", "nobody"}:
         text = "no rule matches it" if by == "the default" else "it has no metadata"

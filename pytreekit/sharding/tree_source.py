@@ -30,7 +30,7 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     """
     raise_faults(check_sorts(tree, NAME), doing=doing)
     found = Source(Ends(tree, paths_first=False), [], [], lambda skip: [])
-    values = _alongside(found.treedef, specs)
+    values = alongside(found.treedef, specs)
     if values is None:
         _bind(found, Binding(specs, tree, NAME, spec_name), doing)
         return found
@@ -43,7 +43,7 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     return found
 
 
-def _alongside(treedef: Any, specs: Any) -> list[Any] | None:
+def alongside(treedef: Any, specs: Any) -> list[Any] | None:
     """The leaves of a spec tree that has the very structure of the tree."""
     try:
         values, structure = jax.tree.flatten(specs)
@@ -87,7 +87,10 @@ def _bind(source: Source, bound: Binding, doing: str) -> None:
 
 
 def _as_spec(fault: Fault) -> Fault:
-    """A mismatch, with a word to who wrote a spec as a tuple: to JAX that is a tree."""
+    """A mismatch, with a word to who wrote a spec as a tuple, or rules as a dict: as trees."""
+    if fault.code == "PTK201" and set(fault.spec_path) & set("/*{"):
+        note = "if the keys are patterns, write ptk.Rules({...})"
+        return dataclasses.replace(fault, note=note)
     if fault.code == "PTK202" and fault.wanted.startswith(("(", "[")):
         note = f"if this is a spec, write P({fault.wanted[1:-1].rstrip(',')})"
         return dataclasses.replace(fault, note=note)
