@@ -171,6 +171,12 @@ def test_all_leaves_without_a_rule_are_told_with_what_may_be_meant() -> None:
         ("['layers'][1]['norm']['scale']", "write 'norm/scale' in rules[2]"),
         ("['step']", ""),
     }
+    hints = {fault.hint: fault.spec_path for fault in caught.value.faults if fault.hint}
+    patterns = [rule.text for rule in rules.patterns]
+    for hint, place in hints.items():
+        patterns[int(place[len("rules[") : -1])] = hint.split("'")[1]
+    followed = ptk.Rules(list(zip(patterns, rules.values, strict=True)))
+    assert faults_of(followed, MODEL) == [("PTK305", "['step']", "rules")]
     found = rules.assign(MODEL)
     assert found.nearest(0) == "rules[0] = 'embed', 'embed' is a module here: write 'embed/**'"
     assert found.nearest(len(found.leaves) - 1) is None
