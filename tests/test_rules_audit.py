@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import re
 from typing import Any
@@ -235,6 +236,10 @@ def test_what_is_no_pattern_is_told_all_at_once() -> None:
 @pytest.mark.parametrize("rules", [3, "ab", b"ab", [3], ["ab"], [("a",)], [("a", 1, 2)], None])
 def test_what_are_no_rules_is_told(rules: Any) -> None:
     assert {code for code, _, _ in faults_of(ptk.Rules, rules)} == {"PTK306"}
+
+
+def test_rules_without_end_are_told() -> None:
+    assert faults_of(ptk.Rules, itertools.repeat(("a", 1))) == [("PTK306", "", "rules")]
 
 
 @pytest.mark.parametrize("split", ["", ".", "//", "/*", "/{"])

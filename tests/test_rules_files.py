@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,13 @@ def test_what_no_file_holds_is_told(tmp_path: Path, value: Any) -> None:
         ptk.Rules([("a", value), ("b", 1), ("c", [value])], default=value).dump(path)
     assert [fault.spec_path for fault in caught.value.faults] == ["rules[0]", "rules[2]", "default"]
     assert not path.exists()
+
+
+def test_that_yaml_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    for call in (lambda: ptk.Rules.loads("[]", "yaml"), lambda: ptk.Rules().dumps("yaml")):
+        with pytest.raises(ptk.SpecError, match="YAML needs PyYAML, which is not installed"):
+            call()
 
 
 def test_half_of_a_character_is_told_where_it_cannot_be_written() -> None:
