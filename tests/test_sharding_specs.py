@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -79,6 +80,33 @@ def test_the_structure_is_that_of_the_tree() -> None:
     tree = {0: [Pair(shape(8, 8), shape(8))], 10: (shape(8, 8), {})}
     specs = ptk.partition_specs(tree, [("0/*/kernel", "tp"), ("**", None)], mesh=SMALL)
     assert specs == {0: [Pair(P("tp"), P())], 10: (P(), {})}
+
+
+class Odd:
+    """A leaf that says nothing of itself."""
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError
+
+
+def test_odd_leaves_and_rules_that_are_read_once() -> None:
+    (size,) = export.symbolic_shape("b")
+    tree = {"odd": Odd(), "b": jax.ShapeDtypeStruct((size, 8), "float32")}
+    specs = ptk.partition_specs(tree, (rule for rule in [("b", "tp data")]), mesh=SMALL)
+    assert specs == {"odd": P(), "b": P("tp", "data")}
+    assert ptk.fsdp_specs(tree, mesh=SMALL, axis="tp") == {"odd": P(), "b": P()}
+
+
+def test_what_functions_say_is_told() -> None:
+    def slip(path: str, leaf: Any) -> str:
+        return "dta ..."
+
+    with pytest.raises(ptk.SpecError) as caught:
+        ptk.partition_specs(PARAMS, [("kernel", slip), ("**", lambda path, leaf: 3)], mesh=SMALL)
+    assert [(fault.code, fault.wanted, fault.hint) for fault in caught.value.faults] == [
+        ("PTK306", "('**', <lambda>) gave 3", ""), ("PTK301", "('kernel', slip) gave 'dta ...'", "")
+    ]  # fmt: skip
 
 
 def test_one_array_is_a_tree() -> None:
@@ -179,6 +207,7 @@ BAD = [
     ({"on_indivisible": None}, "on_indivisible"),
     ({"on_indivisible": {"tp": "drop"}}, "on_indivisible['tp']"),
     ({"missing_axes": "replicate"}, "missing_axes"),
+    ({"stack": "layers"}, "stack"),
     ({"axes": "embed"}, "axes"),
     ({"axes": [("embed", "tp", "data")]}, "axes[0]"),
     ({"axes": [("embed", 1)]}, "axes[0]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..faults import Fault
@@ -45,7 +45,7 @@ def source_of(
         fault = Fault("PTK001", "", "", spec_name, "", shown.spec(rules), fact=fact, note=note)
         raise_faults([fault], doing=doing)
     rules = rules.specs if isinstance(rules, SpecPlan) else rules
-    if isinstance(rules, Rules) or are_pairs(rules):
+    if isinstance(rules, Rules | Iterator) or are_pairs(rules):
         found = from_rules(tree, rules if isinstance(rules, Rules) else Rules(rules), spec_name)
     else:
         found = from_specs(tree, rules, doing, spec_name)

@@ -104,7 +104,8 @@ class Assigned:
                 for kind, text in group.resolved.remarks
                 for index in group.leaves
             )
-        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in self.idle())
+        idle = self.idle() if self.groups else []
+        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in idle)
         leaves = (
             PlannedSpec(*place(index), self.found(index), spec, whys[index])
             for index, spec in enumerate(self.specs)

@@ -68,4 +68,6 @@ def _of_rule(found: Assignment, number: int, value: Any, spec_name: str) -> Sayi
         pattern = its.patterns[number].text
         return at_rule(number, spec_name), f"({pattern!r}, {shown.spec(written, 44)}){gave}"
 
-    return Saying(value, "the default" if number == NO_RULE else "a rule", told)
+    if number == NO_RULE:
+        return Saying(value, "the default", told)
+    return Saying(value, "a rule" if its.values[number] is value else "a function", told)

@@ -23,7 +23,8 @@ class Saying(NamedTuple):
 
     Attributes:
         value: What is said, unread.
-        by: Who says so: "a rule", "the default", "an entry", "metadata", "nobody".
+        by: Who says so: "a rule", "a function" of one, "the default", "an entry", "metadata",
+            "nobody".
         told: Given one of the leaves: where that stands, and what stands there.
         short: The same in short; the default is where it stands.
     """
