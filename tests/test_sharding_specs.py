@@ -278,6 +278,24 @@ def test_hints_are_tried_on_every_leaf_of_a_rule() -> None:
     )
 
 
+def test_what_repairs_everything_is_there_to_use() -> None:
+    def instead(tree: Any, rules: Any, **options: Any) -> Any:
+        with pytest.raises(ptk.SpecError) as caught:
+            ptk.partition_specs(tree, rules, mesh=SMALL, **options)
+        return caught.value.repaired
+
+    tree = nested({"a/w": (8, 6), "a/b": (8,), "c": (9, 7)})
+    rules = ptk.Rules([("a/w", P("dta", "tp")), ptk.optional("x", "_")], default="... tp")
+    repaired = instead(tree, rules)
+    assert repaired == ptk.Rules([("a/w", "data tp?"), ptk.optional("x", "_")], default="... tp?")
+    specs = ptk.partition_specs(tree, repaired, mesh=SMALL)
+    assert specs == {"a": {"w": P("data"), "b": P("tp")}, "c": P()}
+    assert instead(tree["a"], {"w": "dta _", "b": P("tpp")}) == {"w": "data _", "b": P("tp")}
+    assert instead(tree, [("a/**", "dta"), ("c", "tp tp")]) is None
+    assert instead(tree, [("a/**", "dta")]) is None
+    assert instead(tree["a"], [("**", lambda path, leaf: "dta ...")]) is None
+
+
 def test_many_leaves_take_little_time() -> None:
     layer = {"kernel": shape(64, 256), "bias": shape(256), "scale": shape(64), "odd": shape(6, 6)}
     tree = {f"layers_{number}": dict(layer) for number in range(25_000)}

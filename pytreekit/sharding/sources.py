@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from jax.tree_util import keystr
@@ -48,12 +48,14 @@ class Source:
         sayings: All that is said.
         numbers: For each leaf, the index of what is said of it, or `NOTHING`.
         faults: Given the leaves that need nothing said of them, what is wrong with the others.
+        rewritten: Given other values for some of what is said, what says these; None if nobody can.
     """
 
     ends: Ends
     sayings: list[Saying]
     numbers: list[int]
     faults: Callable[[Collection[int]], list[Fault]]
+    rewritten: Callable[[Mapping[int, Any]], Any] = lambda values: None
 
     @property
     def leaves(self) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -40,6 +40,12 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
         if number == len(found.sayings):
             found.sayings.append(Saying(value, "an entry", _beside(found, value, spec_name)))
         found.numbers.append(number)
+
+    def rewritten(values: Mapping[int, Any]) -> Any:
+        said = [values.get(number, found.sayings[number].value) for number in found.numbers]
+        return found.treedef.unflatten(said)
+
+    found.rewritten = rewritten
     return found
 
 
