@@ -21,6 +21,9 @@ from ..trees.paths import KeyPath
 from ..trees.sorts import check_sorts
 from .sources import NAME, NOTHING, Saying, Source, value_key
 
+MANY = 2
+"""Leaves from which it is worth to look whether a spec tree has the structure of the tree."""
+
 
 def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     """What a spec tree says, a prefix of the tree.
@@ -53,10 +56,12 @@ def alongside(treedef: Any, specs: Any) -> list[Any] | None:
     """The leaves of a spec tree that has the very structure of the tree."""
     try:
         values, structure = jax.tree.flatten(specs)
-    except ValueError:  # keys that do not sort, as `...` does not
+        if len(values) < MANY or not paths.same(structure, treedef):
+            return None
+        treedef.flatten_up_to(specs)  # two dataclasses of the same fields have equal structures
+    except ValueError:  # that, or keys that do not sort, as `...` does not
         return None
-    alike = structure == treedef and len(values) > 1
-    return values if alike and not any(map(is_rules, values)) else None
+    return None if any(map(is_rules, values)) else values
 
 
 def _beside(source: Source, value: Any, spec_name: str) -> Callable[[int], tuple[str, str]]:
