@@ -27,7 +27,7 @@ SHAPES = {
 }
 ROUNDS = {1_000: 40, 10_000: 12, 100_000: 4}
 QUICK_ROUNDS = {1_000: 1}
-GOAL = 1.5
+GOAL = 1.25
 
 
 def params(leaves: int) -> Any:
