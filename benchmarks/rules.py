@@ -108,7 +108,7 @@ def loop(rules: list[tuple[re.Pattern[str], int]], tree: Any) -> Any:
 
 
 def contenders(case: Case) -> list[Callable[[], object]]:
-    """The three ways, seen to agree where they match alike, and ours once more with what it knows."""
+    """The three ways, seen to agree where they match alike, and ours with what it knows."""
     tree, pairs = model(case.leaves), rules_of(case)
     make = ptk.Rules if case.kind == "globs" else ptk.Rules.from_regexes
     known = make(pairs)

@@ -335,6 +335,56 @@ def _() -> Any:
     return ptk.combine({"w": XS, "b": None}, {"w": XS, "b": [None]}, {"w": None, "b": (XS,)})
 
 
+@example("PTK305")
+def _() -> Any:
+    rules = ptk.Rules([("layers/dense", "frozen"), ("haed/kernel", "trained"), ("*bed", "frozen")])
+    dense = {"kernel": jnp.ones((4, 4)), "bias": jnp.ones(4)}
+    return rules({"layers": {"dense": dense}, "head": dense, "scale": [jnp.ones(4)] * 30})
+
+
+@example("PTK305")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes=ptk.Rules([("xs/**", 0), ("w", None)]))(PARAMS, XS)
+
+
+@example("PTK305")
+def _() -> Any:
+    return ptk.Rules([("w", True)], default=False).audit(PARAMS).raise_if(defaulted=True)
+
+
+@example("PTK306")
+def _() -> Any:
+    patterns = ["a{b", "mlp/", "", "mlp**", "re:(", "mlp\\"]
+    return ptk.Rules([*((pattern, 0) for pattern in patterns), ("a", 0, 0), "ab"])
+
+
+@example("PTK306")
+def _() -> Any:
+    return ptk.Rules([("w", ptk.by_rank({1: "a", 3: "c"})), ("b", "b")])(PARAMS)
+
+
+@example("PTK306")
+def _() -> Any:
+    return ptk.Rules([("a/b", 1)])({"a/b": XS, "a": {"b": XS}})
+
+
+@example("PTK306")
+def _() -> Any:
+    rules = ptk.Rules([("*", 1), ("w", 2), ("weight", 3)])
+    return rules.audit(PARAMS).raise_if(unused=True, shadowed=True)
+
+
+@example("PTK306")
+def _() -> Any:
+    text = """[["w", {"P": [1]}], ["b"], {"pattern": "b", "valeu": 1}, {"pattern": "b"}, 5]"""
+    return ptk.Rules.loads(text, "json")
+
+
+@example("PTK306")
+def _() -> Any:
+    return ptk.Rules([("w", lambda path, leaf: 0), ("b", {1: 2})], default=float("nan")).dumps()
+
+
 @example("PTK901")
 def _() -> Any:
     square = jnp.ones((3, 3))

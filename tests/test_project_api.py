@@ -17,9 +17,9 @@ from .api_snapshot import snapshot
 ROOT = Path(__file__).parents[1]
 ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
-    "SPLIT", "Fault", "SpecError", "SpecWarning", "axes_like", "bind", "combine", "diff",
-    "if_array", "partition", "raise_faults", "stack", "suggest_chunk_size", "summary",
-    "unstack", "vmap",
+    "SPLIT", "Fault", "Rules", "SpecError", "SpecWarning", "axes_like", "bind", "by_rank",
+    "combine", "diff", "if_array", "optional", "partition", "raise_faults", "register_box",
+    "stack", "suggest_chunk_size", "summary", "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_single_trace",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jax.sharding import PartitionSpec
@@ -15,6 +16,7 @@ from ..faults import Fault
 from ..show import values as shown
 from ..specs.rule_values import is_function
 from ..trees import paths
+from .asked import source_of
 from .entries import BadSpec, Template
 from .metadata import metadata_of
 from .options import Options
@@ -22,8 +24,8 @@ from .plan import PlannedSpec, SpecNote, SpecPlan
 from .reading import template
 from .remarks import Problem, Remark
 from .resolve import Resolved, names_of, resolve
-from .shapes import is_single, shape_of, stacks_of
-from .sources import NAME, NOTHING, Source, source_of, value_key
+from .shapes import is_single, shape_of, stacks_of, without
+from .sources import NAME, NOTHING, Source, value_key
 
 WHOLE = PartitionSpec()
 
@@ -42,6 +44,13 @@ class Alike(NamedTuple):
     shape: tuple[Any, ...]
     stack: tuple[int, ...]
     metadata: PartitionSpec | None
+
+
+class _Reading(NamedTuple):
+    """What is said, read, and a number that is the same for all that says the same."""
+
+    kind: int
+    asked: Template
 
 
 class Group(NamedTuple):
@@ -93,9 +102,9 @@ class Assigned:
         whys = ["one element"] * len(self.specs)
         notes: list[SpecNote] = []
         for group in self.groups:
-            why = self.source.sayings[group.alike.number].why
+            saying = self.source.sayings[group.alike.number]
             for index in group.leaves:
-                whys[index] = why
+                whys[index] = saying.why(index)
             notes += (
                 SpecNote(kind, self.path(index), self.text(index), text)
                 for kind, text in group.resolved.remarks
@@ -126,13 +135,9 @@ def assign(
     metadata = metadata_of(tree)
     source = source_of(tree, rules, metadata, doing, spec_name)
     stacks = stacks_of(tree, source.leaves, stack)
-    templates, bad = _read(source)
-    singles, alikes = _sorted(source, stacks.dims, metadata)
-    groups = [
-        Group(alike, resolved, leaves)
-        for alike, leaves in alikes.items()
-        if (resolved := _resolved(alike, templates[alike.number], source, options))
-    ]
+    readings, bad = _read(source)
+    singles, alikes = _sorted(source, stacks.dims, metadata or itertools.repeat(None))
+    groups = list(_groups(alikes, readings, source, options))
     specs = [WHOLE] * len(source.leaves)
     for group in groups:
         for index in group.leaves:
@@ -142,24 +147,45 @@ def assign(
     return assigned
 
 
-def _read(source: Source) -> tuple[list[Template | None], list[Fault]]:
+def _read(source: Source) -> tuple[list[_Reading | None], list[Fault]]:
     """What is said, read; and the faults of what cannot be."""
-    known: dict[Any, Template | BadSpec] = {}
-    templates: list[Template | None] = []
+    known: dict[Any, _Reading | BadSpec] = {}
+    readings: list[_Reading | None] = []
     faults: list[Fault] = []
     for saying in source.sayings:
-        value = saying.value
-        if is_function(value):
-            templates.append(None)
+        if is_function(saying.value):
+            readings.append(None)
             continue
-        key = value_key(value)
+        key = value_key(saying.value), saying.by
         if key not in known:
-            known[key] = _template(value)
+            asked = _template(saying.value)
+            known[key] = _Reading(len(known), asked) if isinstance(asked, Template) else asked
         its = known[key]
-        templates.append(its if isinstance(its, Template) else None)
+        readings.append(its if isinstance(its, _Reading) else None)
         if isinstance(its, BadSpec):
-            faults.append(_bad(its, *saying.told()))
-    return templates, faults
+            number = len(readings) - 1
+            entry = saying.by == "an entry"  # a rule stands in one place, an entry in several
+            places = [n for n, one in enumerate(source.numbers) if one == number] if entry else [0]
+            faults += [_bad(its, *saying.told(index)) for index in places]
+    return readings, faults
+
+
+def _groups(
+    alikes: dict[Alike, list[int]],
+    readings: Sequence[_Reading | None],
+    source: Source,
+    options: Options,
+) -> Iterator[Group]:
+    known: dict[Any, Resolved] = {}
+    for alike, leaves in alikes.items():
+        reading = readings[alike.number]
+        if reading is None:
+            continue
+        key = (reading.kind, *alike[1:])
+        if key not in known:
+            by = source.sayings[alike.number].by
+            known[key] = _resolved(alike, reading.asked, by, options)
+        yield Group(alike, known[key], leaves)
 
 
 def _template(value: Any) -> Template | BadSpec:
@@ -177,33 +203,30 @@ def _bad(bad: BadSpec, place: str, wanted: str) -> Fault:
 
 
 def _sorted(
-    source: Source, stacks: Sequence[tuple[int, ...]], metadata: Sequence[Any] | None
+    source: Source, stacks: Iterable[tuple[int, ...]], metadata: Iterable[Any]
 ) -> tuple[set[int], dict[Alike, list[int]]]:
     """The leaves that need no spec, of one element; and the others, by what is alike."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    shapes = map(shape_of, source.leaves)
+    for index, key in enumerate(zip(source.numbers, shapes, stacks, metadata, strict=False)):
+        its = found.get(key)
+        if its is None:
+            found[key] = [index]
+        else:
+            its.append(index)
     singles: set[int] = set()
     alikes: dict[Alike, list[int]] = {}
-    single = functools.cache(_is_single)
-    for index, (leaf, number) in enumerate(zip(source.leaves, source.numbers, strict=True)):
-        shape = shape_of(leaf)
-        if single(shape, stacks[index]):
-            singles.add(index)
-        elif number != NOTHING:
-            its = None if metadata is None else metadata[index]
-            alikes.setdefault(Alike(number, shape, stacks[index], its), []).append(index)
+    for key, leaves in found.items():
+        alike = Alike(*key)
+        if is_single(without(alike.shape, alike.stack)):
+            singles.update(leaves)
+        elif alike.number != NOTHING:
+            alikes[alike] = leaves
     return singles, alikes
 
 
-def _is_single(shape: tuple[Any, ...], stack: tuple[int, ...]) -> bool:
-    return is_single(tuple(size for dim, size in enumerate(shape) if dim not in stack))
-
-
-def _resolved(
-    alike: Alike, asked: Template | None, source: Source, options: Options
-) -> Resolved | None:
-    if asked is None:
-        return None
+def _resolved(alike: Alike, asked: Template, by: str, options: Options) -> Resolved:
     found = resolve(asked, alike.shape, options, alike.stack)
-    by = source.sayings[alike.number].by
     told = list(found.remarks)
     if by in {"the default", "nobody"}:
         text = "no rule matches it" if by == "the default" else "it has no metadata"
@@ -221,14 +244,14 @@ def _faults(assigned: Assigned) -> Iterator[Fault]:
     for group in assigned.groups:
         if not group.resolved.problems:
             continue
-        place, wanted = assigned.source.sayings[group.alike.number].told()
+        told = assigned.source.sayings[group.alike.number].told
         found = functools.cache(lambda kind, dtype, leaf=group.leaves[0]: assigned.found(leaf))
         for problem in group.resolved.problems:
             write = hint(assigned, group, problem)
             for index in group.leaves:
                 leaf = assigned.source.leaves[index]
                 its = found(type(leaf), getattr(leaf, "dtype", None))
-                yield fault(problem, assigned.path(index), its, place, wanted, write)
+                yield fault(problem, assigned.path(index), its, *told(index), write)
 
 
 def fault(problem: Problem, path: str, found: str, place: str, wanted: str, hint: str) -> Fault:

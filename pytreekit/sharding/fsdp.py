@@ -13,6 +13,7 @@ from ..show import values as shown
 from ..show.errors import raise_faults
 from ..specs.partition import chosen
 from ..specs.rules import Rules
+from .asked import are_pairs
 from .assigning import Assigned, assign
 from .logical import no_axis
 from .meshes import Axes
@@ -20,7 +21,6 @@ from .options import options_of
 from .plan import PlannedSpec, SpecNote, SpecPlan
 from .resolve import axes_by_dimension, normal, whole
 from .shapes import shape_of, stacks_of
-from .sources import are_pairs
 
 MIN_SIZE = 2**16
 """Elements below which an array stays as it is."""

@@ -190,7 +190,7 @@ class Layout:
         self.problems.append(self._obstacle(dim, entry[0]))
 
     def _free(self, dim: int, choice: Choice, *, exactly: bool) -> list[_Axis] | None:
-        """The axes of a choice if they are free; None if one is not, or, exactly, if they do not divide."""
+        """The axes of a choice; None if one is taken, or, exactly, if they do not divide."""
         found: list[_Axis] = []
         for name in choice:
             rows = self._rows(name.name) or [Row(name.name, (name.name,))]

@@ -26,7 +26,7 @@ def hint(assigned: Assigned, group: Group, problem: Problem) -> str:
         left = _left(assigned, group, problem, value)
         if left is not None:
             remain = f"   (then {', '.join(sorted(left))} remains)" if left else ""
-            return f"write {shown.spec(value, 40)} in {saying.told()[0]}{remain}"
+            return f"write {shown.spec(value, 40)} in {saying.told(group.leaves[0])[0]}{remain}"
     return ""
 
 

@@ -48,17 +48,18 @@ def _may_go(said: Any, mesh: Axes, doing: str) -> frozenset[str]:
     word = said if isinstance(said, str) else ""
     if word in {ERROR, REPLICATE}:
         return frozenset(mesh.sizes if word == REPLICATE else ())
-    if not isinstance(said, Mapping):
+    per_axis = said if isinstance(said, Mapping) else {}
+    if per_axis is not said:
         raise_faults([_no_choice("on_indivisible", said, REPLICATE, _PER_AXIS)], doing=doing)
     faults: list[Fault] = []
-    for axis, one in said.items():
+    for axis, one in per_axis.items():
         place = f"on_indivisible[{axis!r}]"
         if axis not in mesh.sizes:
             faults.append(no_axis(axis, mesh, place, values.spec(one)))
         if not isinstance(one, str) or one not in {ERROR, REPLICATE}:
             faults.append(_no_choice(place, one, REPLICATE))
     raise_faults(faults, doing=doing)
-    return frozenset(axis for axis, one in said.items() if one == REPLICATE)
+    return frozenset(axis for axis, one in per_axis.items() if one == REPLICATE)
 
 
 _PER_AXIS = ", or a dict of these by mesh axis"

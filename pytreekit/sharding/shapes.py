@@ -26,6 +26,11 @@ def is_single(shape: tuple[Any, ...]) -> bool:
     return all(isinstance(size, int) for size in shape) and math.prod(shape) == 1
 
 
+def without(shape: tuple[Any, ...], dims: Sequence[int]) -> tuple[Any, ...]:
+    """A shape without some of its dimensions."""
+    return tuple(size for dim, size in enumerate(shape) if dim not in dims) if dims else shape
+
+
 class Stacks(NamedTuple):
     """The dimensions of each leaf that are stacks of layers, and what is wrong with them."""
 

@@ -120,8 +120,7 @@ class Assignment:
             return Fault("PTK306", name, place, *its, fact=fact, note=self._pattern(number))
         near, fact = self._nearest(index), "no rule matches"
         if near is None:
-            known = shown.count(len(self.rules.patterns), "rule")
-            note = f"none of {known} is like it"
+            note = "no rule is like it" if self.rules.patterns else "there are no rules"
             where = spec_name.removesuffix(".entries")
             return Fault("PTK305", name, place, where, found, "", fact=fact, note=note)
         where, pattern = at_rule(near.number, spec_name), self._pattern(near.number)

@@ -53,6 +53,11 @@ class Segment:
         """Whether it is `**`."""
         return not self.parts
 
+    @property
+    def text(self) -> str:
+        """It as a user writes it."""
+        return "**" if self.is_deep else "*".join(map(_literal, self.parts)) or "{}"
+
     def matches(self, text: str) -> bool:
         """Whether it matches a segment of a path, in time linear in both."""
         if self.literal is not None or self.is_deep:
@@ -112,7 +117,11 @@ def globs(pattern: str, separators: str) -> tuple[Glob, ...]:
 
 def escaped(text: str) -> str:
     """A segment as a glob that matches it alone."""
-    return re.sub(r"([\\*{},])", r"\\\1", text) or "{}"
+    return _literal(text) or "{}"
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([\\*{},])", r"\\\1", text)
 
 
 Token = tuple[str, bool]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from .globs import BadPattern, escaped, split
+from .globs import DEEP, BadPattern, Segment, escaped, split
 from .patterns import Pattern, parsed
 
 CLOSE = 0.7
@@ -62,25 +62,55 @@ def _of_module(
 def _alike(
     patterns: Sequence[Pattern], segments: Sequence[str], separators: str, took: Collection[int]
 ) -> Nearest | None:
-    """A rule whose text is like that of the leaf."""
-    known: dict[int, dict[str, int]] = {}
-    globs = ((number, glob) for number, pattern in enumerate(patterns) for glob in pattern.globs)
-    for number, glob in itertools.islice(globs, MOST_COMPARED):
-        its = "/".join("*".join(segment.parts or ("**",)) for segment in glob.segments)
-        known.setdefault(len(glob.segments), {}).setdefault(its, number)
+    """A rule whose text is like that of the leaf, but for what matches by `*`."""
+    known: dict[str, dict[str, tuple[int, list[_Beside]]]] = {}
+    for number, rows in itertools.islice(_aligned(patterns, segments), MOST_COMPARED):
+        differ = [row for row in rows if not row.wild]
+        tail = "/".join(row.there for row in differ)
+        its = "/".join(row.segment.text for row in differ)
+        known.setdefault(tail, {}).setdefault(its, (number, rows))
     best, found = CLOSE, None
-    for length, texts in known.items():
-        tail = "/".join(segments[-length:]) if length else ""
+    for tail, texts in known.items():
         for close in difflib.get_close_matches(tail, list(texts), n=1, cutoff=best):
             ratio = difflib.SequenceMatcher(None, close, tail).ratio()
             if found is None or ratio > best:
-                best, found = ratio, (texts[close], length)
+                best, found = ratio, texts[close]
     if found is None:
         return None
-    number, length = found
-    plain = len(patterns[number].globs) == 1 and number not in took
-    instead = "/".join(map(escaped, segments[-length:])) if plain else ""
+    number, rows = found
+    if len(patterns[number].globs) > 1 or number in took:
+        return Nearest(number, "the closest rule")
+    instead = "/".join(row.segment.text if row.wild else escaped(row.there) for row in rows)
     return Nearest(number, "the closest rule", _matching(instead, segments, separators))
+
+
+class _Beside(NamedTuple):
+    """A segment of a glob, that of a path beside it, and whether the one matches by `*`."""
+
+    segment: Segment
+    there: str
+    wild: bool
+
+
+def _aligned(
+    patterns: Sequence[Pattern], segments: Sequence[str]
+) -> Iterator[tuple[int, list[_Beside]]]:
+    """The segments of each glob beside the end of a path; of `a/**`, beside that of each node."""
+    for number, pattern in enumerate(patterns):
+        for glob in pattern.globs:
+            if glob.segments[-1:] != (DEEP,):
+                yield number, _beside(glob.segments, segments)
+                continue
+            for end in range(len(segments) - 1, 0, -1):
+                rows = _beside(glob.segments[:-1], segments[:end])
+                yield number, [*rows, _Beside(DEEP, "", wild=True)]
+
+
+def _beside(its: Sequence[Segment], segments: Sequence[str]) -> list[_Beside]:
+    tail = segments[-len(its) :] if its else ()
+    pairs = itertools.zip_longest(reversed(its), reversed(tail), fillvalue="")
+    rows = [_Beside(s, there, s.literal is None and s.matches(there)) for s, there in pairs]
+    return rows[::-1]
 
 
 def _matching(pattern: str, segments: Sequence[str], separators: str) -> str:

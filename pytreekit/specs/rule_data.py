@@ -24,7 +24,7 @@ from .rule_values import UNMATCHED, ByRank, by_rank
 DEEPEST = 50
 """How deep a value may be nested: deeper, it is a mistake, or it holds itself."""
 
-MOST_ITEMS = 1_000_000
+MOST_ITEMS = 300_000
 """Items in all: with its references, a small YAML file can stand for very many."""
 
 TAGS = ("P", "tuple", "by_rank", "dict", "none", "dots")
@@ -140,85 +140,104 @@ def from_data(data: Any) -> Written:
     reader = Reader()
     default = UNMATCHED
     if "default" in data:
-        default = reader.read("default", data["default"], reader.value)
+        default = reader.read("default", data["default"], value)
         faults += [default] * isinstance(default, Fault)
     rows = data["rules"]
     if isinstance(rows, Mapping):
         rows = [list(item) for item in rows.items()]
     if isinstance(rows, list):
-        rows = [reader.read(f"rules[{n}]", row, reader.row) for n, row in enumerate(rows)]
+        rows = [reader.read(f"rules[{n}]", one, row) for n, one in enumerate(rows)]
     return Written(rows, default, data.get("split", "/"), faults)
 
 
 class Reader:
-    """Reads values, so many at most."""
+    """Reads data of so many items at most, whose faults can then be told of with the data."""
 
     def __init__(self) -> None:
         self._left = MOST_ITEMS
 
     def read(self, place: str, data: Any, how: Callable[[Any], Any]) -> Any:
         """What data stand for, or a fault."""
+        fact = self._absurd(data)
+        if fact:
+            return bad_rule(place, "", fact)
         try:
             return how(data)
         except NoData as error:
             return bad_rule(place, shown.spec(data), str(error))
 
-    def row(self, data: Any) -> Any:
-        """A rule: a pair, or a mapping."""
-        if isinstance(data, list) and len(data) == len(("pattern", "value")):
-            return Row(data[0], self.value(data[1]))
-        if not isinstance(data, Mapping):
-            raise NoData(f"a rule must be [pattern, value] or a mapping, this is {_kind(data)}")
-        for fact in _unknown(data, _RULE_KEYS):
-            raise NoData(fact)
-        for key in ("pattern", "value"):
-            if key not in data:
-                raise NoData(f"a rule has no {key}")
-        optional = data.get("optional", False)
-        if type(optional) is not bool:
-            raise NoData(f"optional must be true or false, this is {_kind(optional)}")
-        return Row(data["pattern"], self.value(data["value"]), optional, data.get("under", ""))
+    def _absurd(self, data: Any) -> str:
+        """Why data cannot be gone through, nothing where they can."""
+        pending = [(data, 0)]
+        while pending:
+            node, depth = pending.pop()
+            self._left -= 1
+            if depth > DEEPEST:
+                return f"a value is nested more than {DEEPEST} deep, or holds itself"
+            if self._left < 0:
+                return f"there are more than {MOST_ITEMS:,} items in all"
+            if isinstance(node, Mapping):
+                node = node.values()
+            elif not isinstance(node, list):
+                continue
+            pending += [(inner, depth + 1) for inner in node]
+        return ""
 
-    def value(self, data: Any, depth: int = 0) -> Any:
-        """A value."""
-        self._left -= 1
-        if depth > DEEPEST or self._left < 0:
-            many = f"nested more than {DEEPEST} deep" if self._left >= 0 else "absurdly large"
-            raise NoData(f"a value is {many}, or holds itself")
-        if data is None or type(data) in (bool, int, float, str):
-            return data
-        if isinstance(data, list):
-            return [self.value(one, depth + 1) for one in data]
-        if not isinstance(data, Mapping):
-            raise NoData(f"a value cannot be {_kind(data)}")
-        tag, *others = [*data, None]
-        if tag in TAGS and others == [None]:
-            return self._tagged(tag, data[tag], depth)
-        return self._mapping(data, depth)
 
-    def _tagged(self, tag: str, inner: Any, depth: int) -> Any:
-        if tag in ("none", "dots"):
-            if inner is not True:
-                raise NoData(f"{tag} must be true")
-            return None if tag == "none" else ...
-        if isinstance(inner, Mapping) != (tag in ("by_rank", "dict")):
-            raise NoData(f"{tag} cannot be {_kind(inner)}")
-        if tag == "dict":
-            return self._mapping(inner, depth)
-        if tag == "by_rank":
-            its = self._mapping(inner, depth)
-            return _by_rank({_rank(key): one for key, one in its.items()})
-        if not isinstance(inner, list):
-            raise NoData(f"{tag} must be a list, this is {_kind(inner)}")
-        if tag == "P":
-            return PartitionSpec(*map(_axes, inner))
-        return tuple(self.value(one, depth + 1) for one in inner)
+def row(data: Any) -> Any:
+    """A rule: a pair, or a mapping."""
+    if isinstance(data, list) and len(data) == len(("pattern", "value")):
+        return Row(data[0], value(data[1]))
+    if not isinstance(data, Mapping):
+        raise NoData(f"a rule must be [pattern, value] or a mapping, this is {_kind(data)}")
+    for fact in _unknown(data, _RULE_KEYS):
+        raise NoData(fact)
+    for key in ("pattern", "value"):
+        if key not in data:
+            raise NoData(f"a rule has no {key}")
+    optional = data.get("optional", False)
+    if type(optional) is not bool:
+        raise NoData(f"optional must be true or false, this is {_kind(optional)}")
+    return Row(data["pattern"], value(data["value"]), optional, data.get("under", ""))
 
-    def _mapping(self, data: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        for key in data:
-            if type(key) is not str:
-                raise NoData(f"the keys of a mapping must be text, this is {_kind(key)}")
-        return {key: self.value(one, depth + 1) for key, one in data.items()}
+
+def value(data: Any) -> Any:
+    """A value."""
+    if data is None or type(data) in (bool, int, float, str):
+        return data
+    if isinstance(data, list):
+        return [value(one) for one in data]
+    if not isinstance(data, Mapping):
+        raise NoData(f"a value cannot be {_kind(data)}")
+    tag, *others = [*data, None]
+    if tag in TAGS and others == [None]:
+        return _tagged(tag, data[tag])
+    return _mapping(data)
+
+
+def _tagged(tag: str, inner: Any) -> Any:
+    if tag in ("none", "dots"):
+        if inner is not True:
+            raise NoData(f"{tag} must be true")
+        return None if tag == "none" else ...
+    if isinstance(inner, Mapping) != (tag in ("by_rank", "dict")):
+        raise NoData(f"{tag} cannot be {_kind(inner)}")
+    if tag == "dict":
+        return _mapping(inner)
+    if tag == "by_rank":
+        return _by_rank({_rank(key): one for key, one in _mapping(inner).items()})
+    if not isinstance(inner, list):
+        raise NoData(f"{tag} must be a list, this is {_kind(inner)}")
+    if tag == "P":
+        return PartitionSpec(*map(_axes, inner))
+    return tuple(value(one) for one in inner)
+
+
+def _mapping(data: Mapping[Any, Any]) -> dict[str, Any]:
+    for key in data:
+        if type(key) is not str:
+            raise NoData(f"the keys of a mapping must be text, this is {_kind(key)}")
+    return {key: value(one) for key, one in data.items()}
 
 
 def _axes(entry: Any) -> Any:

@@ -110,9 +110,9 @@ def _from_json(text: str) -> Any:
         raise Unreadable(f"this is no JSON: {error}") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """A mapping whose keys are there once: of two alike, one would be lost."""
-    found: dict[str, Any] = {}
+    found: dict[Any, Any] = {}
     for key, value in pairs:
         if key in found:
             raise Unreadable(f"a mapping has the key {key!r} twice")
@@ -134,7 +134,7 @@ def _from_yaml(text: str) -> Any:
         """Of a mapping, refuses a key that is there twice."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001
-            _once([(repr(self.construct_object(key, deep=True)), None) for key, _ in node.value])
+            _once([(self.construct_object(key, deep=True), None) for key, _ in node.value])
             return super().construct_mapping(node, deep=deep)
 
     try:
@@ -154,7 +154,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError:
-        note = "pip install 'pytreekit[yaml]'"
+        note = "pip install pyyaml"
         raise Unreadable("YAML needs PyYAML, which is not installed", note) from None
     return yaml
 
@@ -230,7 +230,7 @@ def text_from(data: Mapping[str, Any], form: str) -> str:
     except Unreadable as error:
         fault = bad_rule("form", shown.spec(form), error.fact, error.note)
     except UnicodeEncodeError:
-        fact = "half of a character, a surrogate, can be written in JSON alone"
+        fact = f"{form.upper()} cannot hold half of a character, a surrogate"
         fault = bad_rule("form", shown.spec(form), fact)
     else:
         return text

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import jax
 
 from ..faults import Fault
+from ..show import values
 from ..show.errors import raise_faults
 from . import paths
 from .paths import IsLeaf, KeyPath
@@ -63,7 +64,7 @@ def register_box(cls: T) -> T:
         {'kernel': Quantized(array='k')}
     """
     if not isinstance(cls, type):
-        fact = f"must be a class, this is a {type(cls).__name__}"
+        fact = f"must be a class, this is {values.kind(cls)}"
         raise_faults([Fault("PTK001", "cls", "", "", "", "", fact=fact)], doing="register_box")
     if cls not in _Registered.kinds:
         _Registered.kinds = (*_Registered.kinds, cls)
