@@ -12,15 +12,16 @@ from typing import Any
 from .commands import words
 
 SHARD = """\
-Print the PartitionSpec of each leaf of a shape manifest, as rules give it, checked against a
-mesh; then what each rule took. It needs no weights and no devices.
+Print the PartitionSpec that rules give each leaf of a shape manifest, checked
+against a mesh, and what each rule took. It needs no weights and no devices.
 
-A manifest is JSON: {path: [shape, dtype]}, flat or nested, such as
+A manifest is JSON, {path: [shape, dtype]}, flat or nested:
   {"embed": {"table": [[50304, 768], "float32"]}, "norm/scale": [[768], "float32"]}
-Without FILE.json, it is that of GPT-2; without --rules as well, the rules are its own:
+
+Without FILE.json it is that of GPT-2, which comes with rules of its own. Try:
   pytreekit shard --mesh data=4,model=2"""
 
-SHARD_CODES = "exit status: 0 all specs fit, 1 faults, 2 wrong usage, or a file that cannot be read"
+SHARD_CODES = "exit status: 0 all fits, 1 faults, 2 wrong usage or no such files"
 
 INTERRUPTED = 130
 """What shells expect of a program that was stopped by Ctrl-C."""
@@ -84,7 +85,7 @@ def _add_shard(commands: Any) -> None:
     shard.set_defaults(run=_shard)
     add = shard.add_argument
     add("file", nargs="?", metavar="FILE.json", help="a shape manifest; - is the standard input")
-    add("--mesh", required=True, type=words.mesh, help="its axes: data=4,model=2")
+    add("--mesh", required=True, type=words.mesh, metavar="AXES", help="such as data=4,model=2")
     add("--rules", metavar="FILE", help="rules: a file in .toml, .yaml or .json")
     add("--axes", type=words.logical, metavar="NAMES", help="logical names: embed=fsdp,norm=")
     add(

@@ -18,11 +18,11 @@ def mesh(text: str) -> dict[str, int]:
     for part in _parts(text, "data=4,model=2"):
         name, _, size = (word.strip() for word in part.partition("="))
         if not name or not size:
-            raise argparse.ArgumentTypeError(f"{part!r} is no axis and its size, as in data=4")
+            raise argparse.ArgumentTypeError(f"{part!a} is no axis and its size, as in data=4")
         if name in sizes:
-            raise argparse.ArgumentTypeError(f"the axis {name!r} is there twice")
+            raise argparse.ArgumentTypeError(f"the axis {name!a} is there twice")
         if not _is_number(size) or len(size) > MOST_DIGITS or int(size) < 1:
-            fact = f"the size of {name!r} must be a number from 1, this is {size!r}"
+            fact = f"the size of {name!a} must be a number from 1, this is {size!a}"
             raise argparse.ArgumentTypeError(fact)
         sizes[name] = int(size)
     return sizes
@@ -39,7 +39,7 @@ def logical(text: str) -> list[tuple[str, str | tuple[str, ...] | None]]:
         name, equals, axes = (word.strip() for word in part.partition("="))
         listed = [axis.strip() for axis in axes.split("+")]
         if not name or not equals or (axes and not all(listed)):
-            fact = f"{part!r} is no logical name and its mesh axes, as in batch=data+fsdp"
+            fact = f"{part!a} is no logical name and its mesh axes, as in batch=data+fsdp"
             raise argparse.ArgumentTypeError(fact)
         rows.append((name, tuple(listed) if axes else None))
     return rows
@@ -54,7 +54,7 @@ def stacked(text: str) -> tuple[str, int]:
     glob, equals, dimension = (word.strip() for word in text.rpartition("="))
     digits = dimension.removeprefix("-")
     if not glob or not equals or not _is_number(digits) or len(digits) > MOST_DIGITS:
-        fact = f"{text!r} is no glob and a dimension, as in 'layers/**=0'"
+        fact = f"{text!a} is no glob and a dimension, as in 'layers/**=0'"
         raise argparse.ArgumentTypeError(fact)
     return glob, int(dimension)
 
