@@ -12,7 +12,7 @@ from ..faults import Fault
 from ..show import values as shown
 from ..specs.bind import Binding, Bound
 from .entries import BadSpec
-from .meshes import Axes, axes_of
+from .meshes import Axes, axes_of, no_mesh
 from .options import Options
 from .reading import literal
 from .remarks import Problem
@@ -26,13 +26,50 @@ WANTED = "must be a NamedSharding or a PartitionSpec"
 
 
 def check_shardings(tree: Any, shardings: Any, *, mesh: Any = None) -> tuple[Fault, ...]:
-    """X."""
+    """What JAX would refuse of a tree of shardings beside a tree: all of it, by leaf.
+
+    `jax.device_put` and `jax.jit` tell the first fault, often without the leaf.
+
+    Args:
+        tree: Any pytree: of arrays or of `jax.ShapeDtypeStruct`s.
+        shardings: A pytree prefix of `tree`, as JAX reads it: of `NamedSharding`s, other shardings,
+            or `PartitionSpec`s. None says nothing of a leaf.
+        mesh: The mesh for specs, as for `ptk.partition_specs`; by default the one that
+            `jax.set_mesh` has set.
+
+    Returns:
+        The faults, none where all is well: PTK301 to PTK304 of `ptk.partition_specs`, PTK201 to
+        PTK204 where the structures do not fit, PTK001 for what is no sharding, or for specs where
+        there is no mesh.
+
+    Raises:
+        SpecError: PTK001, if `mesh` is no mesh.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import pytreekit as ptk
+        >>> params = {"w": jnp.ones((6, 8)), "b": jnp.ones(8)}
+        >>> faults = ptk.check_shardings(params, {"w": P("model"), "b": P("modle")},
+        ...                              mesh={"model": 4})
+        >>> for fault in faults:
+        ...     print(fault.code, fault.place, fault.fact)
+        PTK301 tree['b'] there is no mesh axis 'modle'
+        PTK303 tree['w'] dimension 0 of 6 does not divide by 4
+    """
     if mesh is None and not jax.sharding.get_abstract_mesh().empty:
         mesh = jax.sharding.get_abstract_mesh()
     axes = None if mesh is None else axes_of(mesh, "check_shardings")
     binding = Binding(shardings, tree, "tree", "shardings")
     checked = _Checked(binding, axes, {})
-    return (*binding.faults, *(fault for bound in binding for fault in checked.faults(bound)))
+    needs_mesh = axes is None and any(
+        isinstance(its.value, PartitionSpec) for its in binding.entries
+    )
+    return (
+        *([no_mesh()] if needs_mesh else []),
+        *binding.faults,
+        *(fault for bound in binding for fault in checked.faults(bound)),
+    )
 
 
 class _Checked(NamedTuple):

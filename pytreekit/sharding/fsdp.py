@@ -50,7 +50,43 @@ def fsdp_specs(
     where: Any = None,
     stack: Any = None,
 ) -> Any:
-    """X."""
+    """Specs that split every large leaf over one more mesh axis, as fully sharded training does.
+
+    Of each leaf, the largest dimension that is free and divides by the axis is split; of equal ones
+    the first. Where none is, the largest that is split already is split further, if it divides.
+
+    Args:
+        params: Any pytree: also an optimizer state, for which this is ZeRO-1.
+        base: The specs so far: a tree of specs, a prefix of `params`, or a plan; None for none.
+        mesh: As for `ptk.partition_specs`.
+        axis: The mesh axis to split over, or a tuple of some, which are used as one.
+        min_size: Elements below which a leaf stays as it is.
+        where: A mask, which leaves to split: a pytree prefix of bools or functions `leaf -> bool`,
+            or rules of bools. By default all.
+        stack: Rules of the dimensions that are stacks of layers, `{"decoder/layers/**": 0}`: they
+            are not split.
+
+    Returns:
+        A tree of the structure of `params`, with a `PartitionSpec` for each leaf.
+
+    Raises:
+        SpecError: PTK301, if there is no such mesh axis; what is wrong with `base`, as
+            `ptk.partition_specs` tells it; with `where`, as `ptk.partition` does; PTK306, if
+            `stack` cannot be read; PTK001, if an argument is of a wrong kind.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> params = {"w": jnp.ones((512, 2048)), "b": jnp.ones(2048)}
+        >>> base = ptk.partition_specs(params, [("w", "_ model"), ("b", "_")],
+        ...                            mesh={"fsdp": 4, "model": 2})
+        >>> ptk.fsdp_specs(params, base, mesh={"fsdp": 4, "model": 2})
+        {'b': P(), 'w': P('fsdp', 'model')}
+
+    After FSDP (Zhao et al. 2023, https://arxiv.org/abs/2304.11277) and ZeRO (Rajbhandari et al.
+    2020, https://arxiv.org/abs/1910.02054). big_vision and kauldron take the last of equal
+    dimensions.
+    """
     its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
     return _filled(params, base, "fsdp_specs", mesh=mesh, **its).tree
 
@@ -65,7 +101,32 @@ def fsdp_plan(
     where: Any = None,
     stack: Any = None,
 ) -> SpecPlan:
-    """X."""
+    """As `ptk.fsdp_specs`, with the reason for each spec.
+
+    Args:
+        params: As for `ptk.fsdp_specs`.
+        base: As for `ptk.fsdp_specs`.
+        mesh: As for `ptk.fsdp_specs`.
+        axis: As for `ptk.fsdp_specs`.
+        min_size: As for `ptk.fsdp_specs`.
+        where: As for `ptk.fsdp_specs`.
+        stack: As for `ptk.fsdp_specs`.
+
+    Returns:
+        A `SpecPlan`, with notes of large leaves that stay whole on every device.
+
+    Raises:
+        SpecError: What `ptk.fsdp_specs` raises.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> params = {"w": jnp.ones((512, 2048)), "b": jnp.ones(2048)}
+        >>> for leaf in ptk.fsdp_plan(params, mesh={"fsdp": 4}).leaves:
+        ...     print(leaf.text, leaf.spec, leaf.why, sep="; ")
+        b; P(); small: 2,048 of 65,536 elements
+        w; P(None, 'fsdp'); fsdp splits dimension 1 of 2048
+    """
     its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
     return _filled(params, base, "fsdp_plan", mesh=mesh, **its).plan()
 
@@ -86,7 +147,7 @@ class _Filled(NamedTuple):
         leaves: list[PlannedSpec] = []
         notes: list[SpecNote] = []
         for index, (spec, reason) in enumerate(zip(self.specs, self.reasons, strict=True)):
-            place = its.path(index), its.text(index)
+            place = its.source.path(index), its.source.text(index)
             leaves.append(PlannedSpec(*place, its.found(index), spec, reason))
             shape = shape_of(its.source.leaves[index])
             notes += (SpecNote(kind, *place, text) for kind, text in whole(spec, shape, options))

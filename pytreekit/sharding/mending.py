@@ -33,12 +33,19 @@ def hint(assigned: Assigned, group: Group, problem: Problem) -> str:
 def _repairs(value: Any, problem: Problem) -> Iterator[Any]:
     if problem.instead:
         yield _renamed(value, *problem.instead)
-    if problem.dim is not None and isinstance(value, str):
-        tokens = value.split()
+    if problem.dim is not None and isinstance(value, str | PartitionSpec):
+        tokens = value.split() if isinstance(value, str) else list(map(_token, value.partitions))
         places = [n for n, token in enumerate(tokens) if token != "..."]
         for place in places:
             if tokens[place] != "_" and "|" not in tokens[place]:
                 yield " ".join([*tokens[:place], _droppable(tokens[place]), *tokens[place + 1 :]])
+
+
+def _token(part: Any) -> str:
+    """The token of an entry of a PartitionSpec."""
+    if part is None or part is ...:
+        return "_" if part is None else "..."
+    return part if isinstance(part, str) else "+".join(map(str, part)) or "_"
 
 
 def _droppable(token: str) -> str:

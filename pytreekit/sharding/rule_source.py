@@ -35,7 +35,7 @@ def from_rules(tree: Any, rules: Rules, spec_name: str) -> Source:
         said = [index for index, number in enumerate(numbers) if number != NOTHING]
         return found.faults(NAME, spec_name, {*skip, *said})
 
-    return Source(found.leaves, found.treedef, sayings, numbers, found.path, faults)
+    return Source(found.ends, sayings, numbers, faults)
 
 
 def _call_functions(
