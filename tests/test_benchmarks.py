@@ -57,6 +57,12 @@ def test_chunks_are_measured() -> None:
     assert all(float(row[7]) <= float(row[6]) for row in rows)  # MiB, which XLA knows exactly
 
 
+def test_path_rules_are_measured() -> None:
+    head, _, *rows = table_of("rules")
+    assert head[1:] == ["texts ms", "ptk.Rules ms", "ratio", "goal", "again", "loop"]
+    assert [row[4] for row in rows] == ["1.00x"] * 2 + ["2.00x"] * 2 + [""] * 2
+
+
 def test_the_time_to_import_is_measured() -> None:
     head, _, *rows = table_of("import_time")
     assert head == ["", "ms", "goal"]
