@@ -89,6 +89,16 @@ def test_without_a_file_it_shows_gpt2(shard: Shard) -> None:
     assert "9 rules\n" in shard.out
 
 
+def test_the_reference_page_shows_what_it_prints(shard: Shard) -> None:
+    page = (ROOT / "docs" / "en" / "reference" / "cli.md").read_text(encoding="utf-8")
+    command = f"$ pytreekit shard {' '.join(MESH)}\n"
+    written = page.split(command)[1].partition("```")[0].splitlines()
+    assert shard.run(*MESH) == 0
+    printed = shard.out.splitlines()
+    assert len(written) > 10
+    assert [line for line in written if line not in {*printed, "..."}] == []
+
+
 def test_alike_leaves_share_a_row_unless_each_is_asked_for(shard: Shard) -> None:
     manifest = {f"layer/{n}/kernel": [[8, 16], "float32"] for n in range(12)}
     manifest["layer/3/kernel"] = [[8, 32], "float32"]

@@ -7,7 +7,6 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ class BadInput(ValueError):  # noqa: N818  it is told in one line, as a word to 
 
 def bundled(suffix: str) -> Path:
     """The path of one of the bundled files."""
-    return Path(str(resources.files(__package__) / f"{BUNDLED}{suffix}"))
+    return Path(__file__).with_name(f"{BUNDLED}{suffix}")
 
 
 def read_manifest(file: str | None) -> Any:

@@ -23,7 +23,7 @@ class _Row(NamedTuple):
     """What stands in the table of a leaf, or of all that are alike."""
 
     leaf: str
-    count: int
+    leaves: int
     found: str
     spec: str
     rule: str
@@ -42,7 +42,7 @@ def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) 
         _Row(leaf.text, 1, leaf.found, str(leaf.spec), str(number) if number >= 0 else "-")
         for leaf, number in zip(plan.leaves, numbers, strict=True)
     ]
-    cells = [(row.leaf, f"{row.count:,}", *row[2:]) for row in (_joined(rows) if joined else rows)]
+    cells = [(row.leaf, f"{row.leaves:,}", *row[2:]) for row in (_joined(rows) if joined else rows)]
     head = Head(_title(plan, tree), ("leaf", "leaves", "found", "spec", "rule"), ("leaves", "rule"))
     return "\n".join([folding.plain(head, cells), "", *_notes(plan)])
 
@@ -71,7 +71,7 @@ def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
         groups.setdefault((folding.kind(row.leaf), *row[2:]), []).append(row)
     for alike in groups.values():
         leaf = folding.numberless([row.leaf for row in alike])
-        yield alike[0]._replace(leaf=leaf, count=len(alike))
+        yield alike[0]._replace(leaf=leaf, leaves=len(alike))
 
 
 def _notes(plan: SpecPlan) -> Iterator[str]:
