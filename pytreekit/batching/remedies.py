@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..show import values
+from ..specs.called import Advice
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
-from .call import Advice, Call
+from .call import Call
 from .leaves import Leaf, is_size
 
 

@@ -16,6 +16,7 @@ from ..show import values
 from ..specs import arguments
 from ..specs.bind import check_sorts
 from ..specs.finding import Finding
+from ..specs.names import unknown_names
 from ..specs.repair import change
 from ..specs.rest import Rest
 from ..specs.ruled import is_rules
@@ -25,7 +26,6 @@ from ..trees.replace import replaced
 from .chunks import check_chunks
 from .forms import is_axis, is_form
 from .infer import INFER
-from .names import unknown_names
 
 
 class Write(NamedTuple):
@@ -98,7 +98,7 @@ def _check_names(options: Written) -> list[Finding]:
         return []
     return [
         Finding(fault, tuple(Write("in_axes", (), spec) for spec in specs))
-        for fault, specs in unknown_names(options.fun, options.in_axes)
+        for fault, specs in unknown_names(options.fun, options.in_axes, "in_axes")
     ]
 
 
