@@ -6,13 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
-import jax
-
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError
 from ..specs.hints import with_hints
 from ..specs.rest import marked
+from ..specs.wrapping import copied
 from .inferring import Inferring
 from .vmapped import Vmapped
 from .written import Written, check_written
@@ -158,7 +157,7 @@ def vmap(
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
         _raise_written(written)
-        written = Written(fun, _copied(written.in_axes), _copied(out_axes), *more)
+        written = Written(fun, copied(written.in_axes), copied(out_axes), *more)
     kind = Inferring if written.infers else Vmapped
     return kind(written, axis_size, checks=checks)
 
@@ -175,12 +174,3 @@ def _raise_written(written: Written) -> None:
             when="on wrapping",
             repaired=getattr(repaired, where, None) if where and repaired else None,
         ) from None
-
-
-def _copied(spec: Any) -> Any:
-    """A copy of the containers of a spec: later changes to the original have no effect."""
-    axes, structure = jax.tree.flatten(spec, is_leaf=lambda node: node is None)
-    try:
-        return structure.unflatten(axes)
-    except Exception:  # noqa: BLE001  a user's constructor may refuse what its instance holds
-        return spec

@@ -6,8 +6,6 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import sys
-import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
@@ -20,6 +18,7 @@ from ..show import values
 from ..show.errors import SpecError, SpecWarning
 from ..specs import arguments
 from ..specs.hints import with_hints
+from ..specs.wrapping import BoundTo, dress, standing
 from ..trees.structures import StructureCache
 from .annotations import Declared, declared
 from .call import Call
@@ -52,7 +51,7 @@ class Vmapped(Generic[P, R]):
     __qualname__: str
 
     def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
-        _dress(self, written.fun)
+        dress(self, written.fun)
         self._written = written
         self._axis_size = axis_size
         self._checks = checks
@@ -254,13 +253,13 @@ class Vmapped(Generic[P, R]):
         return self if instance is None else VmappedMethod(self, instance)
 
     def __reduce__(self) -> Any:
-        standing = _standing(self)
-        if standing is self:
+        place = standing(self)
+        if place is self:
             return self.__qualname__  # found where it is defined, as functions are
         written, decorates = self._written, False
-        if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
+        if isinstance(place, Vmapped) and place.__wrapped__ is written.fun:
             # The function itself cannot be found: what it was decorated to stands in its place.
-            written, decorates = dataclasses.replace(written, fun=standing), True
+            written, decorates = dataclasses.replace(written, fun=place), True
         again = functools.partial(_again, type(self), checks=self._checks, decorates=decorates)
         return again, (written, self._axis_size)
 
@@ -268,68 +267,19 @@ class Vmapped(Generic[P, R]):
         return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
 
-class VmappedMethod(Generic[P, R]):
+class VmappedMethod(BoundTo[P, R]):
     """A mapped method of one instance, which it passes as the first argument.
 
     Two that bind one function to one instance are equal, as bound methods are: to `jax.jit`, too.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
-    def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
-        # Not `__get__`, which only functions have: like JAX's, what is mapped always binds.
-        _dress(self, types.MethodType(mapped.__wrapped__, instance))
-        self.__func__ = mapped
-        self.__self__ = instance
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the mapped method."""
-        __tracebackhide__ = True
-        return self.__func__(self.__self__, *args, **kwargs)
-
     def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
         return self.__func__.plan(self.__self__, *args, **kwargs)
 
-    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
-        """As `Vmapped.check`, with the instance as the first argument."""
-        return self.__func__.check(self.__self__, *args, **kwargs)
-
     def in_chunks(self, chunk_size: int | None) -> VmappedMethod[P, R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VmappedMethod):
-            return NotImplemented
-        return self.__self__ is other.__self__ and self.__func__ is other.__func__
-
-    def __hash__(self) -> int:
-        return hash((id(self.__self__), self.__func__))
-
-    def __reduce__(self) -> Any:
-        name = getattr(self, "__name__", "")
-        found = getattr(self.__self__, name, None)
-        if isinstance(found, VmappedMethod) and found == self:
-            return getattr, (self.__self__, name)  # also finds what a class method binds
-        return VmappedMethod, (self.__func__, self.__self__)
-
-
-def _dress(wrapper: Any, fun: Any) -> None:
-    """Name and document `wrapper` as `fun`, whose attributes do not hide the wrapper's methods."""
-    its = getattr(fun, "__dict__", {})
-    vars(wrapper).update({name: its[name] for name in its if not hasattr(type(wrapper), name)})
-    functools.update_wrapper(wrapper, fun, updated=())
-
-
-def _standing(mapped: Vmapped[..., Any]) -> Any:
-    """What stands where a mapped function says that it is defined; None for nothing."""
-    place: Any = sys.modules.get(getattr(mapped, "__module__", ""))
-    for name in getattr(mapped, "__qualname__", "").split("."):
-        place = getattr(place, name, None)
-    return place
 
 
 def _again(

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from jax.tree_util import DictKey, SequenceKey
 
-from ..trees.paths import IsLeaf
+from ..trees.paths import IsLeaf, KeyPath
+from ..trees.replace import replaced
 from . import arguments, by_name
 from .bind import Binding
 from .by_name import Named, Passed
@@ -178,6 +179,16 @@ class Called:
         for position, spec in new.items():
             whole = by_name.with_entry(whole, self.passed[position], spec, extras)
         return whole
+
+    def with_argument(self, position: int, path: KeyPath, new: Any) -> Any:
+        """The call with something else at a path of one argument, counted through the bindings."""
+        name = self.passed[position].name
+        if name in self.kwargs:
+            value = replaced(self.kwargs[name], {path: new})
+            return dataclasses.replace(self, kwargs={**self.kwargs, name: value})
+        args = list(self.args)
+        args[position] = replaced(args[position], {path: new})
+        return dataclasses.replace(self, args=tuple(args))
 
     def change(self, new: Any, repairs: Sequence[Any]) -> str:
         """What to write to get from this call to `new`."""
