@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .parallel.shard_map import shard_map as shard_map
     from .sharding.check import check_shardings as check_shardings
     from .sharding.fsdp import fsdp_plan as fsdp_plan
     from .sharding.fsdp import fsdp_specs as fsdp_specs
@@ -62,6 +63,7 @@ __all__ = [
     "partition_specs",
     "raise_faults",
     "register_box",
+    "shard_map",
     "spec_of",
     "stack",
     "suggest_chunk_size",
@@ -92,6 +94,7 @@ _WHERE = {
     "partition_specs": "sharding.specs",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
+    "shard_map": "parallel.shard_map",
     "spec_of": "sharding.named",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",

@@ -111,8 +111,12 @@ class Binding:
 
     def fault(self, code: str, bound: Bound, found: str, wanted: str, **more: Any) -> Fault:
         """A fault of one leaf, at its place."""
-        place = self.name, paths.text(bound.path), self.spec_name + self._written(bound.spec_path)
+        place = self.name, paths.text(bound.path), self.place(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
+
+    def place(self, path: KeyPath) -> str:
+        """A place in the spec, as the user wrote the spec."""
+        return self.spec_name + self._written(path)
 
     def text(self, path: KeyPath) -> str | None:
         """The text of a leaf that a rule takes, None for one that none does."""
