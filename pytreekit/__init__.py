@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .parallel.pmap import pmap as pmap
     from .parallel.shard_map import shard_map as shard_map
     from .sharding.check import check_shardings as check_shardings
     from .sharding.fsdp import fsdp_plan as fsdp_plan
@@ -61,6 +62,7 @@ __all__ = [
     "partition",
     "partition_plan",
     "partition_specs",
+    "pmap",
     "raise_faults",
     "register_box",
     "shard_map",
@@ -92,6 +94,7 @@ _WHERE = {
     "partition": "specs.partition",
     "partition_plan": "sharding.specs",
     "partition_specs": "sharding.specs",
+    "pmap": "parallel.pmap",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
     "shard_map": "parallel.shard_map",

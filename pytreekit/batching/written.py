@@ -13,9 +13,11 @@ from jax.core import Tracer
 
 from ..faults import Fault
 from ..show import values
+from ..show.errors import SpecError
 from ..specs import arguments
 from ..specs.bind import check_sorts
 from ..specs.finding import Finding
+from ..specs.hints import with_hints
 from ..specs.names import unknown_names
 from ..specs.repair import change
 from ..specs.rest import Rest
@@ -209,3 +211,22 @@ def _unhashable(name: str, value: Any) -> Finding:
         fact=f"{name} must be hashable, such as a str, this is a {type(value).__name__}",
     )  # fmt: skip
     return Finding(fault)
+
+
+def raise_written(written: Written, transform: str) -> None:
+    """Nothing, if the options are in order.
+
+    Raises:
+        SpecError: With all that is wrong with them.
+    """
+    faults, repaired = with_hints(written, check_written)
+    names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
+    where = names.pop() if len(names) == 1 else ""
+    if faults:
+        raise SpecError(
+            faults,
+            doing=f"{transform}({values.function(written.fun)})",
+            where=where,
+            when="on wrapping",
+            repaired=getattr(repaired, where, None) if where and repaired else None,
+        ) from None

@@ -62,7 +62,9 @@ class Grid:
             return Problem("PTK301", fact)
         if name not in self.names:
             known = values.listing(sorted(map(repr, self.names)))
-            return Problem("PTK301", f"mesh axis {name!r} is not in axis_names", f"it has {known}")
+            return Problem(
+                "PTK301", f"mesh axis {name!r} is not in axis_names", f"that has {known}"
+            )
         return None
 
 
@@ -99,10 +101,10 @@ def _check_context(mesh: Any, around: AbstractMesh) -> list[Fault]:
         return []
     set_has, has = _told(around), _told(mesh.abstract_mesh)
     if set_has == has:
-        fact, note = "is not the mesh that jax.set_mesh has set", f"both have {has}"
+        fact, note = "mesh is not the one that jax.set_mesh has set", f"both have {has}"
     else:
-        fact = f"is not the mesh that jax.set_mesh has set, which has {set_has}"
-        note = f"it has {has}"
+        fact = f"mesh is not the one that jax.set_mesh has set, which has {set_has}"
+        note = f"it has {has}; leave mesh out to take the one that is set"
     return [Fault("PTK501", "", "", "mesh", "", "", fact=fact, note=note)]
 
 
