@@ -173,6 +173,29 @@ class OnDevices:
         counted = [its.value and its.value % len(its.leaf.shape) for its in binding]
         return jax.tree.structure(out).unflatten(counted)
 
+    def moved(self, leaves: Sequence[Any], devices: Sequence[Any]) -> list[Any] | None:
+        """The leaves where pmap takes them, if some lie elsewhere; None if none do, or many do.
+
+        It does not know Explicit layouts, nor those of other meshes. Of many processes, no one can
+        move arrays alone.
+        """
+        rows = zip(self._axes, leaves, strict=True)
+        axes = [_counted(resolved(axis, leaf), leaf) for axis, leaf in rows]
+        rows = zip(axes, leaves, strict=True)
+        sizes = [np.shape(leaf)[axis] for axis, leaf in rows if isinstance(axis, int)]
+        if not sizes or jax.process_count() > 1:
+            return None
+        mesh = Mesh(np.asarray(devices[: sizes[0]]), ("examples",))
+        its = list(leaves)
+        for index in filter(lambda index: _is_placed(leaves[index]), range(len(its))):
+            axis = axes[index]
+            spec = PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, "examples")
+            there = NamedSharding(mesh, spec)
+            if not leaves[index].sharding.is_equivalent_to(there, leaves[index].ndim):
+                its[index] = jax.device_put(leaves[index], there)
+        same = all(new is old for new, old in zip(its, leaves, strict=True))
+        return None if same else its
+
     def refusal(self, leaves: list[Any], axes: list[Any]) -> Refusal | None:
         """Why what the function returns is refused: what varies is seen when vmap traces it."""
         options = {"out_axes": 0, "axis_name": self._options["axis_name"], "axis_size": None}
@@ -194,17 +217,9 @@ def without_mesh() -> Any:
     return jax.sharding.use_abstract_mesh(_NO_MESH)
 
 
-def moved(leaves: Sequence[Any], devices: Sequence[Any]) -> list[Any] | None:
-    """The leaves where Explicit layouts, which pmap does not know, are undone; None for none."""
-    found = False
-    its = list(leaves)
-    mesh = Mesh(np.asarray(devices[:1]), ("one",))
-    for index, leaf in enumerate(its):
-        explicit = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
-        if explicit and not jax.typeof(leaf).sharding.mesh.empty:
-            its[index] = jax.device_put(leaf, NamedSharding(mesh, PartitionSpec()))
-            found = True
-    return its if found else None
+def _is_placed(leaf: Any) -> bool:
+    """Whether a leaf is an array that was put somewhere on purpose."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) and leaf.committed
 
 
 def _refuse(refusal: Refusal | None) -> None:

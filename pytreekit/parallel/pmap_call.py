@@ -72,14 +72,20 @@ class PmapCall(Call):
 
 def check_pmap_call(call: PmapCall) -> list[Finding]:
     """What is wrong with a call: what vmap would refuse, and what the devices cannot do."""
-    found = [its for its in check_call(call) if its.fault.code != "PTK109"]  # layouts are undone
+    found = [its for its in check_call(call) if not _is_of_vmap(its.fault)]
     mapped = [leaf for leaf in leaves(call) if leaf.axis is not None]
-    if not mapped and not call.mismatched and not any(its.fault.code == "PTK103" for its in found):
-        fact = "nothing is mapped, so that there is no size"
-        fault = Fault("PTK103", "", "", "in_axes", "", values.spec(call.in_axes), fact=fact)
-        found.append(Finding(fault))
+    sized = [leaf for leaf in mapped if not leaf.is_split or call.axis_size is not None]
+    if not sized and not call.mismatched:
+        fact, note = "nothing is mapped", "an argument gives the number of examples"
+        place = "PTK103", "", "", "in_axes", "", values.spec(call.in_axes)
+        found.append(Finding(Fault(*place, fact=fact, note=note)))
     found += _check_static(call)
     return [*found, *_check_devices(call, mapped), *_check_around()]
+
+
+def _is_of_vmap(fault: Fault) -> bool:
+    """Whether only vmap has this fault: pmap undoes layouts, and always needs a mapped argument."""
+    return fault.code == "PTK109" or (fault.code == "PTK103" and fault.spec_path == "in_axes")
 
 
 def _check_static(call: PmapCall) -> list[Finding]:

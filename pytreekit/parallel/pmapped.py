@@ -18,7 +18,7 @@ from ..show.errors import SpecError
 from ..specs.hints import with_hints
 from ..specs.wrapping import BoundTo, dress, standing
 from ..trees.structures import StructureCache
-from .on_devices import OnDevices, moved
+from .on_devices import OnDevices
 from .pmap_call import PmapCall, Static, check_pmap_call, with_statics
 from .returned import ReturnRefused
 
@@ -87,10 +87,10 @@ class Pmapped(Generic[P, R]):
             refused = error
         self._raise_refused(refused)
         self._raise_faults(self._call(its, kwargs))
-        elsewhere = moved(leaves, self._devices())
-        if elsewhere is None:
+        moved = over.moved(leaves, self._devices())
+        if moved is None:
             raise refused
-        return over(elsewhere)
+        return over(moved)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """As `lower` of what `jax.pmap` returns: the call, lowered for its devices.
