@@ -189,7 +189,7 @@ def _not_replicated(its: Returned, bound: Bound, spec: Any, differs: list[str]) 
         bound,
         values.leaf(bound.leaf),
         values.spec(bound.value),
-        fact=f"may differ over {names}, its spec says that it does not",
+        fact=f"may differ over {names}, which its spec leaves out",
         note=f"reduce it first, as by jax.lax.psum(..., {over}), or split it",
     )
     new = []
