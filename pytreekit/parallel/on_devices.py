@@ -66,7 +66,9 @@ class OnDevices:
         self._check = check
         self._options = options
         self._looks = check.keeps_unmapped or _has_negative(check.out_axes)
-        self._plain = tuple(axes) if all(type(axis) is int and axis >= 0 for axis in axes) else None
+        self._shared = [index for index, axis in enumerate(axes) if axis is None]
+        is_plain = all(axis is None or (type(axis) is int and axis >= 0) for axis in axes)
+        self._plain = tuple(axes) if is_plain and not self._looks else None
         self._known: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, leaves: list[Any]) -> Any:
@@ -80,13 +82,17 @@ class OnDevices:
 
     def over(self, leaves: list[Any]) -> tuple[list[Any], Any]:
         """What JAX is handed of these leaves, and the function of it."""
-        if self._plain is not None and not self._looks:
+        if self._plain is not None and self._are_arrays(leaves):
             over = self._known.get(())
             if over is None:
                 every = range(len(leaves))
                 over = self._known[()] = self._pmap(every, self._plain, {}, self._check.out_axes)
             return leaves, over
         return self._chosen(leaves)
+
+    def _are_arrays(self, leaves: list[Any]) -> bool:
+        """Whether all shared leaves are arrays: then it is at once clear what is handed."""
+        return all([isinstance(leaves[index], jax.Array) for index in self._shared])
 
     def _chosen(self, leaves: list[Any]) -> tuple[list[Any], Any]:
         """As `over`, where what the leaves are decides on what is handed, and how."""
