@@ -67,7 +67,7 @@ def calls(draw: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     return fun, tuple(row[0] for row in rows), kwargs, options
 
 
-@settings(max_examples=25)
+@settings(max_examples=50)
 @given(calls())
 def test_takes_what_jax_takes(call: Any) -> None:
     fun, args, kwargs, options = call

@@ -53,6 +53,21 @@ def test_specs_by_name_and_by_rule_give_what_specs_by_position_give() -> None:
     )
 
 
+def test_eager_calls_are_those_of_jax() -> None:
+    def moments(params: Any, x: Any, how: Any) -> Any:
+        return {"sum": jax.lax.psum(x.sum(0), "data"), "rows": x + params["mlp"]["b"][:4]}, None
+
+    out = ({"sum": P(), "rows": P("data")}, P())
+    options = {"mesh": devices(), "in_specs": (P(), P("data"), None), "out_specs": out}
+    theirs, ours = (of.shard_map(moments, **options)(PARAMS, XS, "how") for of in (jax, ptk))
+    assert jax.tree.structure(theirs) == jax.tree.structure(ours)
+    jax.tree.map(np.testing.assert_array_equal, theirs, ours)
+    twice = {**options, "in_specs": (P(), P("data", "data"), None)}
+    for of in (jax, ptk):  # under jit, JAX takes it: the one call that it does and we do not
+        with pytest.raises(Exception, match="data"):
+            of.shard_map(moments, **twice)(PARAMS, XS, "how")
+
+
 def test_rules_for_outputs() -> None:
     def step(params: Any, x: Any) -> Any:
         loss = jax.lax.pmean((x**2).sum(), "data")

@@ -92,7 +92,7 @@ class OnDevices:
 
     def _are_arrays(self, leaves: list[Any]) -> bool:
         """Whether all shared leaves are arrays: then it is at once clear what is handed."""
-        return all([isinstance(leaves[index], jax.Array) for index in self._shared])
+        return all(isinstance(leaves[index], jax.Array) for index in self._shared)
 
     def _chosen(self, leaves: list[Any]) -> tuple[list[Any], Any]:
         """As `over`, where what the leaves are decides on what is handed, and how."""

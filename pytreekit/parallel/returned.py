@@ -33,7 +33,7 @@ class ReturnRefused(Exception):  # noqa: N818  it never leaves this package
         self.faults, self.repaired = faults, repaired
 
 
-class PlannedOutput(NamedTuple):
+class ShardOutput(NamedTuple):
     """A leaf of what a function over shards returns.
 
     Attributes:
@@ -103,11 +103,11 @@ class Returned:
         specs = [self.spec(bound) for bound in self.leaves]
         return jax.tree.structure(self.tree).unflatten(specs)
 
-    def outputs(self) -> tuple[PlannedOutput, ...]:
+    def outputs(self) -> tuple[ShardOutput, ...]:
         """What becomes of each leaf of an output that has no fault."""
         return tuple(self._planned(bound) for bound in self.leaves)
 
-    def _planned(self, bound: Bound) -> PlannedOutput:
+    def _planned(self, bound: Bound) -> ShardOutput:
         aval, spec = values.typeof(bound.leaf), self.spec(bound)
         parts = [self.grid.axes.parts(its) for its in axes_by_dimension(spec)]
         parts += [1] * (len(aval.shape) - len(parts))
@@ -115,7 +115,7 @@ class Returned:
         varies = sorted(varying_axes(aval), key=list(self.grid.axes.sizes).index)
         fault = self.binding.fault("", bound, "", "")
         shard, found = (values.array(aval.dtype, shape) for shape in (aval.shape, whole))
-        return PlannedOutput(fault.path, shard, tuple(varies), spec, found, fault.spec_path)
+        return ShardOutput(fault.path, shard, tuple(varies), spec, found, fault.spec_path)
 
 
 UNREADABLE = "\0"

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 from ..sharding.resolve import axes_by_dimension
 from ..show import table, values
 from .grid import Grid
-from .returned import PlannedOutput
+from .returned import ShardOutput
 from .shard_call import ShardCall, ShardLeaf
 
 
@@ -46,7 +46,7 @@ class ShardPlan:
         function: The name of the function.
         mesh: The size of each axis of the mesh.
         leaves: A `PlannedShard` for each leaf, in argument order, then flattening order.
-        outputs: A `PlannedOutput` for each leaf of the output, if they were asked for, else None.
+        outputs: A `ShardOutput` for each leaf of the output, if they were asked for, else None.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -62,7 +62,7 @@ class ShardPlan:
     function: str
     mesh: dict[str, int]
     leaves: tuple[PlannedShard, ...]
-    outputs: tuple[PlannedOutput, ...] | None = None
+    outputs: tuple[ShardOutput, ...] | None = None
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
