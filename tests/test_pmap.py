@@ -1,8 +1,12 @@
-"""ptk.pmap: as jax.pmap, and where it goes beyond it."""
+"""ptk.pmap: as jax.pmap, and where it goes beyond it.
+
+PYTREEKIT_EXAMPLES sets how many calls are drawn.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +71,7 @@ def calls(draw: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     return fun, tuple(row[0] for row in rows), kwargs, options
 
 
-@settings(max_examples=50)
+@settings(max_examples=int(os.environ.get("PYTREEKIT_EXAMPLES", "50")))
 @given(calls())
 def test_takes_what_jax_takes(call: Any) -> None:
     fun, args, kwargs, options = call

@@ -56,9 +56,10 @@ def shard_map(
 ) -> Any:
     """Map a function over shards, as `jax.shard_map` does, and tell every fault of a call at once.
 
-    What `jax.shard_map` accepts gives the same values and the same jaxpr. What it refuses is
-    refused before `fun` is entered, or for `out_specs` as soon as it returns, by one `SpecError`
-    that names each argument, path, shape, spec and mesh axis.
+    What `jax.shard_map` accepts gives the same values and the same jaxpr, but for a spec that has a
+    mesh axis twice, which JAX refuses only where it sees it: here that is always a fault. What JAX
+    refuses is refused before `fun` is entered, or for `out_specs` as soon as it returns, by one
+    `SpecError` that names each argument, path, shape, spec and mesh axis.
 
     Args:
         fun: A function of one shard of each argument. Left out, `shard_map` is a decorator.
