@@ -211,9 +211,9 @@ def test_notes_say_which_leaf_and_why() -> None:
         ("defaulted", "d"), ("idle-axis", ""),
     ]  # fmt: skip
     assert [leaf.why for leaf in plan.leaves] == [
-        "rules[0] a",
-        "rules[1] b",
-        "rules[2] c",
+        "rules[0]",
+        "rules[1]",
+        "rules[2]",
         "rules.default",
     ]
     assert plan.leaves[2][:4] == ("['c']", "c", "f32[8,6]", P("tp", "data"))

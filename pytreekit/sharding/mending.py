@@ -12,6 +12,7 @@ from .entries import BadSpec
 from .reading import template
 from .remarks import Problem
 from .resolve import resolve
+from .spec_text import to_text
 
 if TYPE_CHECKING:
     from .assigning import Assigned, Group
@@ -34,18 +35,11 @@ def _repairs(value: Any, problem: Problem) -> Iterator[Any]:
     if problem.instead:
         yield _renamed(value, *problem.instead)
     if problem.dim is not None and isinstance(value, str | PartitionSpec):
-        tokens = value.split() if isinstance(value, str) else list(map(_token, value.partitions))
+        tokens = (value if isinstance(value, str) else to_text(value)).split()
         places = [n for n, token in enumerate(tokens) if token != "..."]
         for place in places:
             if tokens[place] != "_" and "|" not in tokens[place]:
                 yield " ".join([*tokens[:place], _droppable(tokens[place]), *tokens[place + 1 :]])
-
-
-def _token(part: Any) -> str:
-    """The token of an entry of a PartitionSpec."""
-    if part is None or part is ...:
-        return "_" if part is None else "..."
-    return part if isinstance(part, str) else "+".join(map(str, part)) or "_"
 
 
 def _droppable(token: str) -> str:

@@ -68,8 +68,4 @@ def _of_rule(found: Assignment, number: int, value: Any, spec_name: str) -> Sayi
         pattern = its.patterns[number].text
         return at_rule(number, spec_name), f"({pattern!r}, {shown.spec(written, 44)}){gave}"
 
-    if number == NO_RULE:
-        return Saying(value, "the default", told)
-    return Saying(
-        value, "a rule", told, f"{at_rule(number, spec_name)} {its.patterns[number].text}"
-    )
+    return Saying(value, "the default" if number == NO_RULE else "a rule", told)

@@ -122,20 +122,20 @@ def partition_plan(
         'dimension 0 of 50257 does not divide: model=2 left out'
         >>> print(plan)
         2 leaves over fsdp=4, model=2
-        +-------+--------+----------------+-----------------+----------------+
-        | leaf  | leaves | found          | spec            | why            |
-        +-------+--------+----------------+-----------------+----------------+
-        | scale |      1 | f32[768]       | P()             | rules[1] scale |
-        | table |      1 | f32[50257,768] | P(None, 'fsdp') | rules[0] table |
-        +-------+--------+----------------+-----------------+----------------+
+        +-------+---+----------------+-----------+----------+
+        | leaf  | n | found          | spec      | why      |
+        +-------+---+----------------+-----------+----------+
+        | scale | 1 | f32[768]       | replicate | rules[1] |
+        | table | 1 | f32[50257,768] | _ fsdp    | rules[0] |
+        +-------+---+----------------+-----------+----------+
         <BLANKLINE>
         2 notes
-        +-------+--------+-----------+--------------------------------------------------------+
-        | leaf  | leaves | note      |                                                        |
-        +-------+--------+-----------+--------------------------------------------------------+
-        | table |      1 | dropped   | dimension 0 of 50257 does not divide: model=2 left out |
-        |       |      1 | idle-axis | model splits nothing                                   |
-        +-------+--------+-----------+--------------------------------------------------------+
+        +-------+---+-----------+--------------------------------------------------------+
+        | leaf  | n | note      |                                                        |
+        +-------+---+-----------+--------------------------------------------------------+
+        | table | 1 | dropped   | dimension 0 of 50257 does not divide: model=2 left out |
+        |       | 1 | idle-axis | model splits nothing                                   |
+        +-------+---+-----------+--------------------------------------------------------+
     """
     its = {"stack": stack, "on_indivisible": on_indivisible, "missing_axes": missing_axes}
     return _assigned(tree, rules, "partition_plan", mesh=mesh, axes=axes, **its).plan()
