@@ -40,7 +40,7 @@ REGEXES = (
 SEEING = tuple(regex.replace("ln.*/", "ln[12]/") for regex in REGEXES)
 """The same, with one that can tell numbers apart."""
 
-ROUNDS = {1_000: 40, 10_000: 12, 100_000: 4}
+ROUNDS = {1_000: 40, 10_000: 8, 100_000: 3}
 QUICK_ROUNDS = {1_000: 1}
 
 

@@ -85,3 +85,9 @@ def test_only_a_check_fails_over_a_goal(
         timing.finish(missed, check=check)
     assert stopped.value.code == code
     assert ("Missed: a goal" in capsys.readouterr().out) == bool(missed)
+
+
+def test_specs_are_measured() -> None:
+    head, _, *rows = table_of("specs")
+    assert head[1:] == ["texts ms", "rules", "specs", "goal", "fsdp_specs", "check_shardings"]
+    assert [row[0] for row in rows] == ["1,000 leaves"]

@@ -58,14 +58,14 @@ def trees_and_globs(draw: Any, keys: tuple[str, ...], split: str = "/") -> Any:
     return tree, [draw(globs_of(path)) for path in paths]
 
 
-@settings(max_examples=EXAMPLES or 120)
+@settings(max_examples=EXAMPLES or 80)
 @given(trees_and_globs(KEYS) | trees_and_globs((*KEYS, *WITH_SEPARATOR)))
 def test_the_first_glob_that_matches_takes_a_leaf(drawn: tuple[Any, list[Glob]]) -> None:
     tree, rules = drawn
     assert numbers([text_of(glob) for glob in rules], tree) == wanted(rules, tree)
 
 
-@settings(max_examples=EXAMPLES or 40)
+@settings(max_examples=EXAMPLES or 25)
 @given(trees_and_globs(("a", "b", "a.b", "a.b.a", "b.a/a", "."), "/."))
 def test_dots_may_cut_paths_as_well(drawn: tuple[Any, list[Glob]]) -> None:
     tree, rules = drawn
@@ -105,7 +105,7 @@ expressions = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES or 120)
+@settings(max_examples=EXAMPLES or 80)
 @given(trees(NUMBERED), st.lists(expressions, min_size=1, max_size=5), st.data())
 def test_the_first_regex_that_is_found_takes_a_leaf(
     tree: Any, rules: list[str], data: st.DataObject

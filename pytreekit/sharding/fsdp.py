@@ -172,7 +172,6 @@ def _filled(
 ) -> _Filled:
     options = options_of(mesh, None, "error", "error", doing)
     fill = _fill(axis, min_size, options.mesh, doing)
-    base = base.specs if isinstance(base, SpecPlan) else base
     base = PartitionSpec() if base is None else base
     assigned = assign(params, base, options, None, doing, spec_name="base")
     stacks = stacks_of(params, assigned.source.leaves, stack)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..show.errors import raise_faults
 from .assigning import Assigned, assign
+from .mending import repaired
 from .options import options_of
 from .plan import SpecPlan
 
@@ -58,7 +59,8 @@ def partition_specs(
             its leaf has dimensions; PTK303, if a dimension does not divide; PTK304, if a mesh axis
             is used twice; PTK307, if there is no such logical name, or no mesh axis is left for it;
             PTK305, if no rule matches; PTK306, if a rule cannot be read; PTK201 to PTK204, if a
-            tree of specs does not fit; PTK001, if an argument is of a wrong kind. All in one error.
+            tree of specs does not fit; PTK001, if an argument is of a wrong kind. All in one error,
+            whose `.repaired` are the rules to use, where its hints mend everything.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -154,5 +156,7 @@ def _assigned(
 ) -> Assigned:
     options = options_of(mesh, axes, on_indivisible, missing_axes, doing)
     found = assign(tree, rules, options, stack, doing)
-    raise_faults(found.faults, doing=doing, where="rules", when="before placing")
+    instead = repaired(found) if found.faults else None
+    its = {"where": "rules", "when": "before placing", "repaired": instead}
+    raise_faults(found.faults, doing=doing, **its)
     return found
