@@ -49,7 +49,7 @@ def is_twice(spec: Any) -> bool:
 def compare(call: Drawn) -> None:
     theirs, ours = traced(jax.shard_map, call), traced(ptk.shard_map, call)
     if isinstance(theirs, str) and isinstance(ours, ptk.SpecError):
-        # The one stated exception: a mesh axis twice in one spec, which JAX refuses in an eager call,
+        # The one stated exception: a mesh axis twice in a spec, which JAX refuses in an eager call,
         # or of an output that is not None.
         assert {fault.code for fault in ours.faults} == {"PTK304"}
         both = call.options["in_specs"], call.options["out_specs"]
