@@ -1,7 +1,8 @@
 """What calls of `ptk.shard_map` and `ptk.pmap` cost beside those of JAX, on simulated devices.
 
 The functions do nothing, so that the cost of a call is timed. Under `jit` there is none: the jaxprs
-are compared first.
+are compared first, and found to be equal. What eight simulated devices take for the same program
+differs by half; so that is shown without a goal, and `pmap` is timed on one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from timing import best_times, finish, machine, options, print_table
 
 import pytreekit as ptk
 
-ROUNDS = 60
+ROUNDS = 100
 QUICK_ROUNDS = 1
 GOAL = 1.05
 
@@ -37,8 +38,8 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("shard_map under jit: 1 leaf", 0, "jitted"),
-    Case("shard_map under jit: 50 leaves", 49, "jitted"),
+    Case("shard_map under jit: 1 leaf", 0, "jitted", has_goal=False),
+    Case("shard_map under jit: 50 leaves", 49, "jitted", has_goal=False),
     Case("shard_map eager: 1 leaf", 0, "eager"),
     Case("shard_map eager: 5 leaves", 4, "eager"),
     Case("shard_map traced: 1 leaf", 0, "traced", has_goal=False),
@@ -47,7 +48,7 @@ CASES = (
     Case("pmap: 20 leaves", 19, "pmap"),
     Case("pmap: 100 leaves", 99, "pmap"),
     Case("pmap, 20 shared: 21 leaves", 20, "shared"),
-    Case("pmap under jit: 20 leaves", 19, "pmap jitted"),
+    Case("pmap under jit: 20 leaves", 19, "pmap jitted", has_goal=False),
 )
 
 
@@ -59,19 +60,22 @@ def first(x: Any, tree: dict[str, Any]) -> Any:
 def contenders(case: Case) -> list[Callable[[], object]]:
     """The same call through JAX and through pytreekit; the jaxprs have been seen to be equal."""
     mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
-    x = jax.device_put(jnp.ones((8, 3)), NamedSharding(mesh, P("data")))
     shared = case.way == "shared"
+    on_one = "pmap" in case.way or shared
+    x = jnp.ones((1, 3))
+    if not on_one:
+        x = jax.device_put(jnp.ones((8, 3)), NamedSharding(mesh, P("data")))
     tree = {f"leaf{n}": jnp.ones(3) if shared else x for n in range(case.leaves)}
-    if "pmap" in case.way or shared:
+    if on_one:
         its = [of.pmap(first, in_axes=(0, None if shared else 0)) for of in (jax, ptk)]
         placed = its[0](x, tree).sharding
         x, tree = jax.device_put(x, placed), jax.device_put(tree, None if shared else placed)
     else:
         specs = {"mesh": mesh, "in_specs": (P("data"), P("data")), "out_specs": P("data")}
         its = [of.shard_map(first, **specs) for of in (jax, ptk)]
-        traced = [str(jax.make_jaxpr(mapped)(x, tree)) for mapped in its]
-        if traced[0] != traced[1]:
-            raise AssertionError(f"{case.name}: the jaxprs differ:\n{traced[0]}\n{traced[1]}")
+    traced = [str(jax.make_jaxpr(mapped)(x, tree)) for mapped in its]
+    if traced[0] != traced[1]:
+        raise AssertionError(f"{case.name}: the jaxprs differ:\n{traced[0]}\n{traced[1]}")
     if case.way == "traced":
         return [functools.partial(_trace, mapped, x, tree) for mapped in its]
     if "jitted" in case.way:
