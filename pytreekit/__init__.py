@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .gradients.clipping import ClipInfo as ClipInfo
+    from .gradients.clipping import clipped_grad as clipped_grad
+    from .gradients.per_example import per_example_grad as per_example_grad
+    from .gradients.per_example import per_example_norms as per_example_norms
+    from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
     from .show.errors import SpecError as SpecError
     from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
@@ -31,15 +36,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPLIT",
+    "ClipInfo",
     "Fault",
     "SpecError",
     "SpecWarning",
     "axes_like",
     "bind",
+    "clipped_grad",
     "combine",
     "diff",
     "if_array",
     "partition",
+    "per_example_grad",
+    "per_example_norms",
+    "per_example_value_and_grad",
     "raise_faults",
     "stack",
     "suggest_chunk_size",
@@ -50,15 +60,20 @@ __all__ = [
 
 _WHERE = {
     "SPLIT": "batching.forms",
+    "ClipInfo": "gradients.clipping",
     "Fault": "faults",
     "SpecError": "show.errors",
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",
     "bind": "specs.bind",
+    "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
     "diff": "trees.diff",
     "if_array": "batching.forms",
     "partition": "specs.partition",
+    "per_example_grad": "gradients.per_example",
+    "per_example_norms": "gradients.per_example",
+    "per_example_value_and_grad": "gradients.per_example",
     "raise_faults": "show.errors",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",

@@ -21,7 +21,7 @@ from ..specs.rest import Rest
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
-from .chunks import check_chunks
+from .chunks import Fold, check_chunks
 from .forms import is_axis, is_form
 from .names import unknown_names
 
@@ -36,7 +36,11 @@ class Write(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The options of `vmap` as they are written, before any call."""
+    """The options of `vmap` as they are written, before any call.
+
+    The last three are for what is built on it: what messages call that, whether an example keeps
+    its batch axis, of size one, and what chunks come to where they are not put together.
+    """
 
     fun: Callable[..., Any]
     in_axes: Any
@@ -45,6 +49,9 @@ class Written:
     spmd_axis_name: Any = None
     chunk_size: Any = None
     remat: bool = False
+    doing: str = "vmap"
+    keep_axis: bool = False
+    fold: Fold | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -1,0 +1,61 @@
+"""What each example counts for in a clipped sum, and that sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from .norms import accumulator
+
+
+def weight(norm: Array, clip_norm: Any, *, rescale: bool) -> Array:
+    """What clipping multiplies a gradient of some norm with.
+
+    Args:
+        norm: The norm, or many of them.
+        clip_norm: What it is clipped to. What is negative or no number clips to 0: one that is
+            traced can be anything, and must not let a gradient pass as it is.
+        rescale: Whether the result is divided by the clip norm, and so has a norm of at most 1.
+    """
+    bound = jnp.asarray(clip_norm).astype(norm.dtype)
+    bound = jnp.where(bound > 0, bound, jnp.zeros_like(bound))
+    if rescale:
+        larger = jnp.maximum(norm, bound)
+        some = jnp.where(larger > 0, larger, jnp.ones_like(larger))
+        return jnp.where(larger > 0, 1 / some, jnp.zeros_like(larger))
+    over = norm > bound
+    return jnp.where(over, bound / jnp.where(over, norm, 1), jnp.ones_like(norm))
+
+
+def kept(norms: Sequence[Array], real: Array | None, *, nan_safe: bool) -> Array | None:
+    """Which examples are to count at all: real ones, of a gradient that is finite throughout."""
+    keep = real
+    for norm in norms if nan_safe else ():
+        finite = jnp.isfinite(norm)
+        keep = finite if keep is None else keep & finite
+    return keep
+
+
+def weighted_sum(weights: Array, leaf: Array, keep: Array | None) -> Array:
+    """The sum of an array for each example times the weight of that example.
+
+    Args:
+        weights: The weights, `float[batch]`.
+        leaf: An array with the batch in front.
+        keep: Which examples to take; the others may be NaN, which a weight of 0 would not undo.
+    """
+    leaf = leaf.astype(accumulator(leaf.dtype))
+    if keep is not None:
+        keep = keep.reshape((-1,) + (1,) * (leaf.ndim - 1))
+        leaf = jnp.where(keep, leaf, jnp.zeros_like(leaf))
+    # A product of less than full precision could exceed the bound.
+    precision = lax.Precision.HIGHEST
+    return jnp.einsum("b,b...->...", weights.astype(leaf.dtype), leaf, precision=precision)
+
+
+def masked(values: Array, real: Array | None) -> Array:
+    """Values for each example, 0 for those that are not real."""
+    return values if real is None else jnp.where(real, values, jnp.zeros_like(values))
