@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .faults import Fault as Fault
     from .gradients.clipping import ClipInfo as ClipInfo
     from .gradients.clipping import clipped_grad as clipped_grad
+    from .gradients.measure import gradient_statistics as gradient_statistics
     from .gradients.per_example import per_example_grad as per_example_grad
     from .gradients.per_example import per_example_norms as per_example_norms
     from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
@@ -45,6 +46,7 @@ __all__ = [
     "clipped_grad",
     "combine",
     "diff",
+    "gradient_statistics",
     "if_array",
     "partition",
     "per_example_grad",
@@ -69,6 +71,7 @@ _WHERE = {
     "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
     "diff": "trees.diff",
+    "gradient_statistics": "gradients.measure",
     "if_array": "batching.forms",
     "partition": "specs.partition",
     "per_example_grad": "gradients.per_example",
