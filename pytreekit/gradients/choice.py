@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
+
 MATERIALIZE, CHUNKED, AUTO = "materialize", "chunked", "auto"
 
 METHODS = (AUTO, MATERIALIZE, CHUNKED)
 
-MOST_BYTES = 2**26
-"""What gradients of single examples may take at once, where nobody says how many there are to be."""
+ON_CPU, ELSEWHERE = 2**24, 2**29
+"""What gradients of single examples should take at a time.
+
+On a CPU, chunks of that size took half the time of larger batches in `benchmarks/per_example.py`:
+they stay in its caches. Other devices want more work at once; there it is a guess.
+"""
 
 
 class Choice(NamedTuple):
@@ -20,9 +26,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-def chosen(
-    method: str, chunk_size: int | None, *, size: Any, bytes_each: int, whole: bool
-) -> Choice:
+def chosen(method: str, chunk_size: int | None, *, size: Any, bytes_each: int) -> Choice:
     """What is to be done with a call.
 
     Args:
@@ -30,16 +34,14 @@ def chosen(
         chunk_size: How many examples to differentiate at once, None where that is left open.
         size: The number of examples.
         bytes_each: What the gradient of one takes.
-        whole: Whether there is one bound for the whole gradient.
     """
-    if method == MATERIALIZE or (method == AUTO and chunk_size is not None):
-        return Choice(MATERIALIZE, chunk_size, "")
-    if method == CHUNKED and chunk_size is not None:
-        return Choice(CHUNKED, chunk_size, "")
-    fits = size * bytes_each <= MOST_BYTES
-    told = f"gradients of {size} examples take {size * bytes_each:,} bytes"
-    if method == AUTO and fits:
-        return Choice(MATERIALIZE, None, told)
-    chunk = 1 << max(MOST_BYTES // max(bytes_each, 1), 1).bit_length() - 1
-    name = CHUNKED if whole or method == CHUNKED else MATERIALIZE
-    return Choice(name, min(chunk, max(size, 1)), f"{told}, of {chunk} no more than {MOST_BYTES:,}")
+    if method == MATERIALIZE or chunk_size is not None:
+        return Choice(CHUNKED if method == CHUNKED else MATERIALIZE, chunk_size, "")
+    most = ON_CPU if jax.default_backend() == "cpu" else ELSEWHERE
+    name = CHUNKED if method == CHUNKED else MATERIALIZE
+    told = f"the gradients of {size} examples take {size * bytes_each:,} bytes"
+    if size * bytes_each <= 2 * most:
+        return Choice(name, None, told)
+    at_once = max(most // bytes_each, 1)
+    chunk = 1 << at_once.bit_length() - 1
+    return Choice(name, chunk, f"{told}, those of {chunk} no more than {chunk * bytes_each:,}")

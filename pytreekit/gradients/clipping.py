@@ -143,7 +143,6 @@ class ClippedGrad(Generic[P]):
             self._options.chunk_size,
             size=_size(call),
             bytes_each=gradient_bytes(floats),
-            whole=self._options.clip_norms.is_one,
         )
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
@@ -212,8 +211,9 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
             clips them and adds them up. `"chunked"` takes their norms `chunk_size` at a time, and
             then one gradient of the losses, each times its weight: it needs little more memory than
             an ordinary gradient does, and twice the time or more; not with several norms. `"auto"`
-            is the first while that takes 64 MiB at once, or with a chunk_size.
-        chunk_size: How many examples to differentiate at once.
+            is the first, in chunks where gradients side by side would take much memory.
+        chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes all,
+            the other methods as many as `.plan(...)` says.
         reduction: `"sum"`, or `"mean"`, which divides by the number of examples that count.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
