@@ -11,6 +11,7 @@ from ..faults import Fault
 from ..show import values
 from ..specs.bind import Binding
 from ..trees.leaves import type_told
+from .floats import is_float
 
 
 def bindings(
@@ -55,5 +56,7 @@ def _choices(
     for binding in bindings(where, trees, names, "where", single=single):
         for place in binding:
             choice = place.value
-            yield binding, place, choice(place.leaf) if callable(choice) else choice
+            if callable(choice):  # what cannot be differentiated is nothing that it would expect
+                choice = choice(place.leaf) if is_float(place.leaf) else False
+            yield binding, place, choice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html as markup
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Chart(NamedTuple):
     standing: bool = False
 
 
-def histogram(numbers: Sequence[float] | np.ndarray[Any, Any]) -> list[Bar]:
+def histogram(numbers: np.ndarray) -> list[Bar]:
     """Bars for how many numbers lie where, none of them for what is not finite."""
     finite = np.asarray(numbers)[np.isfinite(numbers)]
     counts, edges = np.histogram(finite, bins=MOST_BINS) if len(finite) else ([], [])
