@@ -1,7 +1,7 @@
 """Eight flax linen models, initialised, trained and evaluated at once.
 
-A linen model is its parameters and two functions. `TrainState` is a tree like any other, so one axis
-for it maps the parameters, the state of the optimizer and the count of steps.
+A linen model is its parameters and two functions. `TrainState` is a tree like any other, so one
+axis for it maps the parameters, the state of the optimizer and the count of steps.
 """
 
 import digits

@@ -13,6 +13,7 @@ import griffe
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "pytreekit"
+MODULES = ("testing",)  # public, beside what the package itself exports
 
 
 def snapshot(root: Path = ROOT) -> str:
@@ -20,7 +21,8 @@ def snapshot(root: Path = ROOT) -> str:
     loader = griffe.GriffeLoader(search_paths=[root])
     package = loader.load(PACKAGE, try_relative_path=False)
     loader.resolve_aliases()
-    exported = {f"{PACKAGE}.{name}": source(package[name]) for name in exports(package)}
+    modules = [package, *(package[name] for name in MODULES)]
+    exported = {f"{one.path}.{name}": source(one[name]) for one in modules for name in exports(one)}
     shown = {target.path for target in exported.values()}
     lines = [line for name, target in sorted(exported.items()) for line in describe(name, target)]
     queue = list(exported.values())
@@ -33,9 +35,9 @@ def snapshot(root: Path = ROOT) -> str:
     return "\n".join(lines) + "\n"
 
 
-def exports(package: griffe.Module) -> list[str]:
-    """Return the names in the package's `__all__`."""
-    return [name if isinstance(name, str) else name.name for name in package.exports or ()]
+def exports(module: griffe.Module) -> list[str]:
+    """Return the names in a module's `__all__`."""
+    return [name if isinstance(name, str) else name.name for name in module.exports or ()]
 
 
 def source(found: griffe.Object | griffe.Alias) -> griffe.Object:

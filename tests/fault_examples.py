@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 import pytreekit as ptk
 
@@ -72,6 +73,11 @@ def _() -> Any:
 @example("PTK001")
 def _() -> Any:
     return ptk.vmap(predict, axis_name=["batch"])
+
+
+@example("PTK001")
+def _() -> Any:
+    return jax.jit(lambda x: ptk.testing.assert_trees_match({"x": x}, {"x": x + 1}))(XS)
 
 
 @example("PTK101")
@@ -164,6 +170,12 @@ def _() -> Any:
 @example("PTK104")
 def _() -> Any:
     return ptk.vmap(lambda batch: batch)({1: XS, "1": XS})
+
+
+@example("PTK104")
+def _() -> Any:
+    (size,) = export.symbolic_shape("b")
+    return ptk.vmap(jnp.sin, chunk_size=4).plan(jax.ShapeDtypeStruct((size, 3), jnp.float32))
 
 
 @example("PTK105")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import doctest
+import operator
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,11 @@ NAMES = [
     "if_array", "partition", "raise_faults", "stack", "suggest_chunk_size", "summary",
     "unstack", "vmap",
 ]  # fmt: skip
+TESTING = [
+    "SingleTrace", "assert_matches_loop", "assert_plan", "assert_single_trace",
+    "assert_trees_match",
+]  # fmt: skip
+ALL = [*NAMES, *(f"testing.{name}" for name in TESTING)]
 
 
 def difference(written: str) -> str:
@@ -43,25 +49,26 @@ def test_the_snapshot_sees_a_renamed_parameter(tmp_path: Path) -> None:
 
 def test_exactly_these_names_are_public() -> None:
     assert sorted(ptk.__all__) == sorted(NAMES)
-    assert set(NAMES) <= set(dir(ptk))
+    assert sorted(ptk.testing.__all__) == sorted(TESTING)
+    assert {*NAMES, "testing"} <= set(dir(ptk))
     with pytest.raises(AttributeError, match="nonsense"):
         ptk.nonsense  # noqa: B018
 
 
 def test_the_changelog_speaks_of_every_public_name() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert [name for name in NAMES if f"`ptk.{name}" not in text] == []
+    assert [name for name in ALL if f"`ptk.{name}" not in text] == []
 
 
 def test_the_reference_shows_every_public_name() -> None:
     pages = (ROOT / "docs" / "en" / "reference").glob("*.md")
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
-    assert [name for name in NAMES if f"::: pytreekit.{name}" not in lines] == []
+    assert [name for name in ALL if f"::: pytreekit.{name}" not in lines] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_public_name_has_an_example_that_runs(name: str) -> None:
-    assert examples_run(getattr(ptk, name)) > 0
+    assert examples_run(operator.attrgetter(name)(ptk)) > 0
 
 
 def test_a_wrong_example_is_noticed() -> None:

@@ -38,7 +38,7 @@ def test_a_heavy_import_would_be_noticed() -> None:
 
 
 def test_using_the_package_loads_neither_type_checker_nor_chex() -> None:
-    assert set(loaded_by("import pytreekit as ptk; ptk.vmap")) <= {"jax", "numpy"}
+    assert set(loaded_by("import pytreekit as ptk; ptk.vmap; ptk.testing")) <= {"jax", "numpy"}
 
 
 def test_the_version_is_told_without_loading_jax() -> None:

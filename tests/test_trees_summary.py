@@ -17,6 +17,7 @@ import rich.console
 from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax import export
 
 import pytreekit as ptk
 
@@ -54,6 +55,30 @@ def test_leaves_of_every_kind():
     }
     total = ptk.summary(tree).total
     assert (total.leaves, total.elements, total.bytes) == (13, 36, 142)
+
+
+def test_symbolic_shapes():
+    size, width = export.symbolic_shape("b, c")
+    tree = {
+        "x": jax.ShapeDtypeStruct((size, 1000), jnp.float32),
+        "y": jax.ShapeDtypeStruct((size, width), jnp.int8), "z": jnp.ones(2000),
+    }  # fmt: skip
+    found = ptk.summary(tree)
+    assert found.total.bytes == size * width + 4000 * size + 8000
+    assert str(found).splitlines() == [
+        "3 leaves, b*c + 4000*b + 8000 bytes",
+        "+-------+-------------+--------+---------------------+---------------------+",
+        "| path  | found       | leaves |            elements |               bytes |",
+        "+-------+-------------+--------+---------------------+---------------------+",
+        "| ['x'] | f32[b,1000] |      1 |              1000*b |              4000*b |",
+        "| ['y'] | i8[b,c]     |      1 |                 b*c |                 b*c |",
+        "| ['z'] | f32[2000]   |      1 |               2,000 |               8,000 |",
+        "| total |             |      3 | b*c + 1000*b + 2000 | b*c + 4000*b + 8000 |",
+        "+-------+-------------+--------+---------------------+---------------------+",
+    ]
+    assert "<td style" in found._repr_html_()
+    assert "b*c + 4000*b" in found._repr_html_()
+    assert ptk.summary(tree, depth=0).rows[0].elements == found.total.elements
 
 
 def test_subtrees_at_a_depth():

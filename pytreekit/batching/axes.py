@@ -146,13 +146,27 @@ def _aliased(good: Sequence[Leaf]) -> list[Finding]:
 
 
 def _in_chunks(call: Call, good: Sequence[Leaf]) -> list[Finding]:
-    """No slice can be taken of some leaves."""
+    """No slice can be taken of some leaves, nor of a batch that may be less than a chunk."""
     size = agreed_size(call, good)
-    if call.chunk_size is None or (isinstance(size, int) and size <= call.chunk_size):
+    if call.chunk_size is None or not is_size(size):
         return []
+    try:
+        if size <= call.chunk_size:
+            return []
+    except jax.errors.InconclusiveDimensionOperation:
+        return [_of_unknown_size(call.chunk_size, size)]
     fact = "is no plain array, chunks cannot be taken of it"
     whole = [leaf for leaf in good if not can_be_sliced(leaf.bound.leaf)]
     return [Finding(leaf.fault("PTK104", fact=fact)) for leaf in whole]
+
+
+def _of_unknown_size(chunk_size: int, size: Any) -> Finding:
+    fault = Fault(
+        "PTK104", "", "", "chunk_size", "", str(chunk_size),
+        fact=f"chunks cannot be taken of a batch of {size}, which may be less than one",
+        note=f"jax.export must know more: constraints=['{size} >= {chunk_size + 1}']",
+    )  # fmt: skip
+    return Finding(fault)
 
 
 def _check_axis_size(call: Call, *, mapped: bool, split: bool) -> list[Finding]:

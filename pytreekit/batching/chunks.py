@@ -14,7 +14,7 @@ from ..show import values
 from ..specs.finding import Finding
 from .manual import zeros_like
 
-Run = Callable[[list[Any], int], Any]
+Run = Callable[[list[Any], Any], Any]
 """Maps so many examples, given as the slices of all mapped leaves; outputs have their axis at 0."""
 
 
@@ -50,14 +50,14 @@ class Chunks:
 
     Args:
         axes: The axis of each leaf.
-        size: The size of the batch.
+        size: The size of the batch: an int, or symbolic.
         chunk: That of a chunk, less than `size`; what remains is a smaller chunk of its own.
         peel: Whether the last chunk is to run by itself, though nothing remains.
         remat: Whether a gradient computes each chunk again rather than keep what it needs of it.
     """
 
     def __init__(
-        self, axes: Sequence[int], size: int, chunk: int, *, peel: bool, remat: bool
+        self, axes: Sequence[int], size: Any, chunk: int, *, peel: bool, remat: bool
     ) -> None:
         self._axes = axes
         self._chunk = chunk
@@ -132,7 +132,7 @@ class Chunks:
         return leaf.reshape(self._count, self._chunk, *leaf.shape[1:])
 
     def _slices(
-        self, leaves: Sequence[Any], start: Any, size: int, ready: Sequence[Any]
+        self, leaves: Sequence[Any], start: Any, size: Any, ready: Sequence[Any]
     ) -> list[Any]:
         rows = zip(leaves, self._axes, ready, strict=True)
         return [

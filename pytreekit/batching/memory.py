@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError, raise_faults
-from .vmapped import Vmapped, VmappedMethod
-
-Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]
+from .vmapped import Mapped, check_mapped
 
 
 def suggest_chunk_size(fun: Mapped, *args: Any, memory: int, **kwargs: Any) -> int:
@@ -60,10 +58,7 @@ def suggest_chunk_size(fun: Mapped, *args: Any, memory: int, **kwargs: Any) -> i
 
 
 def _check_options(fun: Any, memory: Any) -> None:
-    wrong = []
-    if not isinstance(fun, Vmapped | VmappedMethod):
-        fact = f"fun must be mapped by ptk.vmap, this is a {type(fun).__name__}"
-        wrong.append(Fault("PTK001", "fun", "", "", "", "", fact=fact))
+    wrong = check_mapped(fun, "fun")
     if type(memory) is not int or memory < 1:
         fact = "memory must be a positive int, in bytes"
         wrong.append(Fault("PTK001", "", "", "memory", "", values.spec(memory), fact=fact))

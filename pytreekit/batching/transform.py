@@ -110,19 +110,20 @@ class Batched:
         return size
 
     def _in_chunks(
-        self, running: Running, handed: Sequence[int], size: int, chunk_size: int
+        self, running: Running, handed: Sequence[int], size: Any, chunk_size: int
     ) -> Any:
         """Call the function on one chunk after the other."""
         leaves = running.leaves
 
-        def run(slices: list[Any], count: int) -> Any:
+        def run(slices: list[Any], count: Any) -> Any:
             its = iter(slices)
             given = [next(its) if index in mapped else leaves[index] for index in handed]
             return _called(running, self._over_chunk(tuple(handed), count), given)
 
         mapped = frozenset(self._mapped)
-        if not all(can_be_sliced(leaves[index]) for index in self._mapped):
-            raise TypeError("chunks cannot be taken of every leaf")
+        for leaf in (leaves[index] for index in self._mapped):
+            if isinstance(leaf, jax.ShapeDtypeStruct) or not can_be_sliced(leaf):
+                raise TypeError(f"chunks cannot be taken of a {type(leaf).__name__}")
         chunks = Chunks(
             [self._axes[index] for index in self._mapped],
             size,
@@ -135,7 +136,7 @@ class Batched:
             return chunks.fold(run, sliced, self._fold)
         return chunks.run(run, sliced, self._check.axes)
 
-    def _over_chunk(self, handed: tuple[int, ...], count: int) -> Callable[..., Any]:
+    def _over_chunk(self, handed: tuple[int, ...], count: Any) -> Callable[..., Any]:
         """The function batched over so many examples, with the batch in front of what varies."""
         known = self._sized.get((handed, count))
         if known is None:

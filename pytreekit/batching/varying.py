@@ -26,7 +26,7 @@ def varying(tree: Any) -> tuple[bool, ...]:
         return arrays
 
     @look.def_vmap
-    def told(axis_size: int, in_batched: list[bool], *its: Any) -> tuple[Any, Any]:
+    def told(axis_size: Any, in_batched: list[bool], *its: Any) -> tuple[Any, Any]:
         for index, batched in zip(arrays, in_batched, strict=True):
             seen[index] = batched
         return its, tuple(in_batched)

@@ -10,7 +10,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
 
@@ -18,6 +18,7 @@ from ..compat import is_batched_sparse
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError, SpecWarning
+from ..specs import arguments
 from ..specs.hints import with_hints
 from .call import Call
 from .check import check_call
@@ -107,23 +108,27 @@ class Vmapped(Generic[P, R]):
             self._raise_faults(self._call(args, kwargs))
         raise refused
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, outputs: Any = ..., **kwargs: Any) -> VmapPlan:
         """What a call would do with each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
 
         Args:
             args: The arguments of the call.
-            outputs: Whether to trace the function, for what it would do with each output; without,
-                nothing is traced.
+            outputs: Whether to trace the function, for what it would do with each output; left out,
+                nothing is traced. Where the function has a parameter of that name, the keyword is
+                for that one, as in a call; so it is if it is neither True nor False. To have both,
+                pass the argument by position.
             kwargs: The keywords of the call.
 
         Raises:
             SpecError: If the arguments do not fit in_axes, or the outputs do not fit out_axes.
         """
         __tracebackhide__ = True
+        if outputs is not ... and self._takes_outputs(len(args), outputs):
+            kwargs, outputs = {**kwargs, "outputs": outputs}, ...
         call = self._call(args, kwargs)
         self._raise_faults(call)
         plan = plan_call(call)
-        if not outputs:
+        if outputs is not True:
             return plan
         structure = jax.tree.structure((args, kwargs))
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
@@ -131,6 +136,11 @@ class Vmapped(Generic[P, R]):
         if running.refusal is not None:
             self._raise_refused(running.refusal)
         return dataclasses.replace(plan, outputs=running.outputs)
+
+    def _takes_outputs(self, count: int, outputs: Any) -> bool:
+        """Whether the keyword `outputs` of `plan` is for the function."""
+        is_flag = isinstance(outputs, bool)
+        return not is_flag or arguments.takes_keyword(self._written.fun, "outputs", count)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """All that does not fit in_axes in a call. Raises nothing, traces nothing."""
@@ -279,9 +289,9 @@ class VmappedMethod(Generic[P, R]):
         __tracebackhide__ = True
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def plan(self, *args: Any, outputs: bool = False, **kwargs: Any) -> VmapPlan:
+    def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
-        return self.__func__.plan(self.__self__, *args, outputs=outputs, **kwargs)
+        return self.__func__.plan(self.__self__, *args, **kwargs)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
         """As `Vmapped.check`, with the instance as the first argument."""
@@ -328,6 +338,18 @@ def _again(written: Written, axis_size: Any, *, checks: bool, decorates: bool) -
         decorated: Any = written.fun
         written = dataclasses.replace(written, fun=decorated.__wrapped__)
     return Vmapped(written, axis_size, checks=checks)
+
+
+Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]
+"""What `ptk.vmap` returns, and a method of it."""
+
+
+def check_mapped(fun: Any, name: str) -> list[Fault]:
+    """PTK001: an argument called `name` must be a mapped function."""
+    if isinstance(fun, Vmapped | VmappedMethod):
+        return []
+    fact = f"must be mapped by ptk.vmap, this is a {type(fun).__name__}"
+    return [Fault("PTK001", name, "", "", "", "", fact=fact)]
 
 
 def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
@@ -35,6 +36,12 @@ def positional_names(fun: Callable[..., Any], count: int) -> list[str]:
     if rest:
         names += [f"{rest[0]}[{index}]" for index in range(count - len(names))]
     return [*names[:count], *(f"args[{index}]" for index in range(len(names), count))]
+
+
+def takes_keyword(fun: Callable[..., Any], name: str, count: int) -> bool:
+    """Whether a keyword is for a parameter of that name, when `count` arguments are positional."""
+    kinds = {parameter.name: parameter.kind for parameter in parameters(fun)}
+    return kinds.get(name) in _BY_KEYWORD and name not in positional_names(fun, count)
 
 
 def parameter_name(fun: Callable[..., Any], index: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import arguments
@@ -44,6 +44,15 @@ def passed(fun: Callable[..., Any], count: int, keywords: Mapping[str, Any]) -> 
         for index, name in enumerate(names)
     ]
     return [*by_position, *(Passed(name, name) for name in sorted(keywords))]
+
+
+def named(
+    fun: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by what messages call them."""
+    values = [*args, *(keywords[name] for name in sorted(keywords))]
+    names = (its.name for its in passed(fun, len(args), keywords))
+    return dict(zip(names, values, strict=True))
 
 
 def entry(specs: Mapping[Any, Any], argument: Passed, spec_name: str) -> Named:

@@ -9,6 +9,8 @@ from typing import Any
 
 from ..show import values
 from ..trees import paths
+from ..trees.leaves import full_name
+from ..trees.nodes import differing_fields
 from .finding import Finding
 from .meeting import Meeting, keyed, likely_pairs
 
@@ -92,7 +94,7 @@ def _lengths_differ(met: Meeting) -> Finding:
 
 
 def _static_differs(met: Meeting) -> Finding:
-    names = _differing_fields(met.spec, met.tree)
+    names = differing_fields(met.spec, met.tree)
     code, fact, note = "PTK204", "static data differs", "it must compare equal (==)"
     if names:
         fact, note = f"static {', '.join(names)} differs", ""
@@ -107,24 +109,7 @@ def _static_differs(met: Meeting) -> Finding:
 def _type_names(one: Any, other: Any) -> tuple[str, str]:
     """The names of two types, in full where they are the same in short."""
     names = type(one).__name__, type(other).__name__
-    return names if names[0] != names[1] else (_full_name(type(one)), _full_name(type(other)))
-
-
-def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _differing_fields(one: Any, other: Any) -> list[str]:
-    """The dataclass fields that are no children and differ, where that can be told."""
-    if not dataclasses.is_dataclass(one):
-        return []
-    dynamic = {paths.plain(key) for key, _ in paths.children(one)[0]}
-    static = [field.name for field in dataclasses.fields(one) if field.name not in dynamic]
-    return [
-        name
-        for name in static
-        if not paths.same(getattr(one, name, None), getattr(other, name, None))
-    ]
+    return names if names[0] != names[1] else (full_name(type(one)), full_name(type(other)))
 
 
 def _name(key: str) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jax.tree_util import DictKey
+
 from ..batching.plan import PlannedLeaf
-from ..batching.vmapped import Vmapped, VmappedMethod
-from ..faults import Fault
+from ..batching.vmapped import check_mapped
 from ..show import assertions, values
 from ..show.errors import raise_faults
-from ..specs import by_name
+from ..specs import arguments, by_name
 from ..trees import paths
+
+EVERYWHERE = ""
+"""The place of what is expected of all leaves that are not named."""
 
 
 def assert_plan(
@@ -26,17 +30,17 @@ def assert_plan(
         mapped: What `ptk.vmap` returned, or a method of it.
         args: The arguments of the call.
         axes: What is expected: an axis for all; a tuple with an entry for each positional argument;
-            or a dict keyed by places, as plans name them. A place is that of a leaf,
-            `"params['w']"`, or of all below it, `"params"`; the longest that fits counts, and
-            `...` stands for the rest. An entry is an axis as plans have it, never negative: an int,
-            None or `ptk.SPLIT`; or a tree of them. Every leaf must be covered, but for those of
-            `self`, which are expected to be shared.
+            or a dict keyed by places, as plans name them: a leaf, `"params['w']"`, or all that is
+            below, `"params"`. The longest that fits counts; `...` stands for the rest. An entry is
+            an axis as plans have it, never negative: an int, None or `ptk.SPLIT`; or a tree of
+            them. Every leaf must be covered, but for those of `self`, which are expected to be
+            shared unless they are named.
         axis_size: The expected size of the mapped axis, None for any.
-        kwargs: The keywords of the call.
+        kwargs: The keywords of the call; those named as a parameter above are not passed on.
 
     Raises:
         AssertionError: If the plan differs, with every difference.
-        SpecError: If the arguments do not fit in_axes; PTK001, if `mapped` has no plan.
+        SpecError: If the arguments do not fit in_axes; PTK001, if `mapped` is no mapped function.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -57,14 +61,12 @@ def assert_plan(
           axis_size                 32, expected 16
     """
     __tracebackhide__ = True
-    if not isinstance(mapped, Vmapped | VmappedMethod):
-        fact = f"must be what ptk.vmap returns, this is a {type(mapped).__name__}"
-        raise_faults([Fault("PTK001", "mapped", "", "", "", "", fact=fact)], doing="assert_plan")
+    raise_faults(check_mapped(mapped, "mapped"), doing="assert_plan")
     plan = mapped.plan(*args, **kwargs)
-    expected = _places(
-        axes, [its.name for its in by_name.passed(mapped.__wrapped__, len(args), {})]
-    )
+    named = by_name.named(mapped.__wrapped__, args, kwargs)
+    expected = _places(axes, mapped.__wrapped__)
     told = list(_other_axes(plan.leaves, expected))
+    told += _not_there(expected, plan.leaves, named)
     if axis_size is not None and plan.axis_size != axis_size:
         told.append(("axis_size", "", f"{plan.axis_size}, expected {axis_size}"))
     if told:
@@ -73,44 +75,69 @@ def assert_plan(
         raise AssertionError(assertions.rows(fact, told))
 
 
-def _places(axes: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The expected axes by place, `""` being that of all."""
+def _places(axes: Any, fun: Callable[..., Any]) -> dict[str, Any]:
+    """The expected axes by place."""
+    entries = [(EVERYWHERE, axes)]
     if isinstance(axes, dict):
-        entries = [("" if key is ... else str(key), its) for key, its in axes.items()]
+        entries = [(EVERYWHERE if key is ... else str(key), its) for key, its in axes.items()]
     elif isinstance(axes, tuple):
-        more = [f"args[{number}]" for number in range(len(names), len(axes))]
-        entries = list(zip([*names, *more], axes, strict=False))
-    else:
-        entries = [("", axes)]
-    return {
-        place + paths.text(path): axis
-        for place, tree in entries
-        for path, axis in paths.leaves_with_paths(tree, lambda node: node is None)
-    }
+        entries = zip(arguments.positional_names(fun, len(axes)), axes, strict=True)
+    return dict(place for entry in entries for place in _below(*entry))
+
+
+def _below(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
+    """The places of a tree of axes. In a dict `...` is all that it does not name, as in specs."""
+    for path, node in paths.leaves_with_paths(tree, _is_none_or_dict):
+        here = place + paths.text(path)
+        if not isinstance(node, dict):
+            yield here, node
+            continue
+        for key, its in node.items():
+            yield from _below(here + ("" if key is ... else paths.text((DictKey(key),))), its)
+
+
+def _is_none_or_dict(node: Any) -> bool:
+    return node is None or isinstance(node, dict)
 
 
 def _other_axes(
     planned: Sequence[PlannedLeaf], expected: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str]]:
-    """Each leaf that has another axis than is expected, and each place that is none."""
-    met = {""}
+    """Each leaf that has another axis than is expected."""
     for leaf in planned:
-        place = leaf.argument + leaf.path
-        above = [its for its in expected if place.startswith(its) and _ends(its, place)]
-        met |= set(above)
-        if not above and leaf.argument == by_name.SELF:
-            continue
-        axis = expected[max(above, key=len)] if above else "nothing"
-        if type(axis) is not type(leaf.axis) or axis != leaf.axis:
+        place, is_self = leaf.argument + leaf.path, leaf.argument == by_name.SELF
+        known = (its for its in _above(place) if its in expected and (its or not is_self))
+        its = next(known, None)
+        axis = None if its is None else expected[its]
+        if its is None and not is_self:
+            yield place, leaf.found, f"{_axis(leaf.axis)}, there is no entry for it"
+        elif isinstance(axis, bool) or axis != leaf.axis:
             yield place, leaf.found, f"{_axis(leaf.axis)}, expected {_axis(axis)}"
-    for place in expected:
-        if place not in met:
-            yield place, "", f"no such leaf, expected {_axis(expected[place])}"
 
 
-def _ends(place: str, longer: str) -> bool:
-    """Whether a place ends where a key of the longer one begins: `x` does not in `xs`."""
-    return place in {"", longer} or longer[len(place)] in "[."
+def _not_there(
+    expected: Mapping[str, Any], planned: Sequence[PlannedLeaf], named: Mapping[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    """Each expected place that is none of the call. `None` and what holds no leaf are places."""
+    known = {EVERYWHERE, *named}
+    for leaf in planned:
+        known.update(_above(leaf.argument + leaf.path))
+    for name, tree in named.items():
+        for path, leaf in paths.leaves_with_paths(tree, lambda node: node is None):
+            if leaf is None:
+                known.update(_above(name + paths.text(path)))
+    for place, axis in expected.items():
+        if place not in known:
+            yield place, "", f"no such leaf, expected {_axis(axis)}"
+
+
+def _above(place: str) -> Iterator[str]:
+    """The places that a place is in, itself first: where a key begins, all before it is one."""
+    yield place
+    for end in range(len(place) - 1, 0, -1):
+        if place[end] in "[.":
+            yield place[:end]
+    yield EVERYWHERE
 
 
 def _axis(axis: Any) -> str:

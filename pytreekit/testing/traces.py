@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import jax
 from jax.core import Tracer
 
 from ..show import assertions, values
-from ..trees.diff import diff
+from ..specs import by_name
+from ..trees import leaves
+from ..trees.diff import differences
+from ..trees.difference import Difference, TreeDiff, under
+from ..trees.nodes import told
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+BOTH = ("the first trace", "the second")
+ALIKE = """Its arguments have the structure, shapes and dtypes that they had before. So it was
+transformed anew, mapped over a batch of another size, or given a keyword for what was
+a positional argument."""
 
 
 def assert_single_trace(fun: Callable[P, R]) -> SingleTrace[P, R]:
@@ -43,17 +53,20 @@ def assert_single_trace(fun: Callable[P, R]) -> SingleTrace[P, R]:
         ...     batched = jax.jit(ptk.vmap(double))
         ...     for _ in range(3):
         ...         doubled = batched(jnp.ones(4))
-        >>> jitted = jax.jit(assert_single_trace(jnp.sum))
-        >>> total = jitted(jnp.ones(3))
+        >>> @jax.jit
+        ... @assert_single_trace
+        ... def total(x):
+        ...     return x.sum()
+        >>> three = total(jnp.ones(3))
         >>> try:
-        ...     jitted(jnp.ones(4))
+        ...     total(jnp.ones(4))
         ... except AssertionError as error:
         ...     print(error)
-        sum is traced a second time
+        total is traced a second time
         <BLANKLINE>
         1 difference between the first trace and the second
         <BLANKLINE>
-          shape   [0][0]   the first trace has f32[3]; the second has f32[4]
+          shape   x   the first trace has f32[3]; the second has f32[4]
     """
     return SingleTrace(fun)
 
@@ -63,6 +76,15 @@ class SingleTrace(Generic[P, R]):
 
     Attributes:
         traces: How often it has been traced.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> from pytreekit.testing import assert_single_trace
+        >>> counted = assert_single_trace(jnp.tanh)
+        >>> counted(1.0).shape, counted.traces
+        ((), 0)
+        >>> jax.jit(counted)(1.0).shape, counted.traces
+        ((), 1)
     """
 
     __wrapped__: Callable[P, R]
@@ -70,12 +92,13 @@ class SingleTrace(Generic[P, R]):
     def __init__(self, fun: Callable[P, R]) -> None:
         functools.update_wrapper(self, fun)
         self.traces = 0
-        self._first: Any = None
+        self._first: dict[str, Any] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, and count it if it is traced."""
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs))):
-            self._count(jax.tree.map(_abstract, (args, kwargs)))
+            named = by_name.named(self.__wrapped__, args, kwargs)
+            self._count({name: jax.tree.map(_seen, tree) for name, tree in named.items()})
         return self.__wrapped__(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -87,23 +110,46 @@ class SingleTrace(Generic[P, R]):
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None and not self.traces:
             name = values.function(self.__wrapped__)
-            raise AssertionError(assertions.head(f"{name} was not traced"))
+            raise AssertionError(assertions.text(f"{name} was not traced"))
 
-    def _count(self, arguments: Any) -> None:
+    def _count(self, arguments: dict[str, Any]) -> None:
+        __tracebackhide__ = True
         self.traces += 1
         if self.traces == 1:
             self._first = arguments
             return
-        found = diff(self._first, arguments, names=("the first trace", "the second"))
-        alike = (
-            "Its arguments have the same structure, shapes and dtypes as before: the function "
-            "was transformed anew, mapped over a batch of another size, or has other static values."
-        )
+        found = TreeDiff(tuple(_differences(self._first, arguments)), BOTH)
         fact = f"{values.function(self.__wrapped__)} is traced a second time"
-        raise AssertionError(assertions.head(fact, str(found) if found else alike))
+        raise AssertionError(assertions.text(fact, str(found) if found else ALIKE))
 
 
-def _abstract(leaf: Any) -> Any:
-    """A leaf without its values, so that a trace keeps none of them alive."""
+@dataclasses.dataclass(frozen=True)
+class _Told:
+    """A leaf that is known by its text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _seen(leaf: Any) -> Any:
+    """What a trace depends on of a leaf, so that none of its values is kept alive."""
+    if leaves.is_number(leaf):
+        return _Told(repr(leaf))
     aval = values.typeof(leaf)
-    return leaf if aval is None else jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+    if aval is None:
+        return leaf
+    if getattr(aval, "weak_type", False):
+        return _Told(f"weakly typed {values.leaf(leaf)}")
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+
+
+def _differences(first: dict[str, Any], second: dict[str, Any]) -> Iterator[Difference]:
+    """What differs between the arguments of two traces."""
+    for name in dict.fromkeys([*first, *second]):
+        if name in first and name in second:
+            yield from under(name, differences(first[name], second[name]))
+        else:
+            its = [told(side[name]) if name in side else "" for side in (first, second)]
+            yield Difference("keys", name, *its)

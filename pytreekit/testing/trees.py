@@ -6,12 +6,13 @@ from typing import Any
 
 from ..show import assertions
 from ..show import values as text
+from ..show.errors import raise_faults
 from ..trees.diff import diff
-from .values import gaps
+from .values import Tolerance, check_values, gaps, pairs
 
 
 def assert_trees_match(
-    a: Any, b: Any, *, rtol: float = 1e-6, atol: float = 0.0, names: tuple[str, str] = ("a", "b")
+    a: Any, b: Any, *, rtol: float = 1e-6, atol: float = 0.0, names: Any = ("a", "b")
 ) -> None:
     """Assert that two trees match: structure, static data, shapes, dtypes, and then the values.
 
@@ -19,12 +20,14 @@ def assert_trees_match(
         a: Any pytree.
         b: Another. A `jax.ShapeDtypeStruct`, in either, matches any values.
         rtol: By how much inexact values may differ, relative to those of `b`.
-        atol: By how much they may differ in any case. Integers, booleans and keys must be equal.
-        names: What the text calls the two.
+        atol: By how much they may differ in any case. Integers, booleans and keys must be equal;
+            NaN equals NaN.
+        names: What the text calls the two: a pair of strings.
 
     Raises:
         AssertionError: If they do not match: with every difference that `ptk.diff` finds, or if
             there is none, with every leaf whose values differ.
+        SpecError: PTK001, if a leaf has no values, since it is traced; and what `ptk.diff` raises.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -38,15 +41,20 @@ def assert_trees_match(
         ...     print(error)
         the values of a and b differ in 1 leaf
         <BLANKLINE>
-          ['b']   f32[3]   1 of 3 values differs, by 0.5 at most
+          ['b']   f32[3]   1 of 3 values differs, by 0.5
               a has 0, b has 0.5 at [1]
     """
     __tracebackhide__ = True
     found = diff(a, b, names=names)
     if found:
         raise AssertionError(str(found))
-    told = list(gaps(a, b, rtol, atol, names))
+    one, other = names
+    both = pairs(a, b)
+    rows = [(one, pair.path, pair.one) for pair in both]
+    rows += [(other, pair.path, pair.other) for pair in both]
+    raise_faults(check_values(rows), doing="assert_trees_match")
+    told = list(gaps(both, Tolerance(rtol, atol)))
     if told:
         number = text.count(len(told), "leaf", "leaves")
-        fact = f"the values of {names[0]} and {names[1]} differ in {number}"
-        raise AssertionError(assertions.head(fact, "\n".join(told)))
+        fact = f"the values of {one} and {other} differ in {number}"
+        raise AssertionError(assertions.gaps(fact, told, (one, other)))

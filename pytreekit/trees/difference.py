@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..faults import Fault
 from ..show import differences as show
@@ -76,6 +76,11 @@ class TreeDiff:
         if one.a and one.b:
             return f"{a} has {one.a}; {b} has {one.b}"
         return f"only in {a}: {one.a}" if one.a else f"only in {b}: {one.b}"
+
+
+def under(root: str, found: Iterable[Difference]) -> Iterator[Difference]:
+    """Differences of trees that are called `root`: `"x"` for an argument."""
+    return (dataclasses.replace(one, path=root + one.path) for one in found)
 
 
 def as_fault(one: Difference, reference: str, name: str) -> Fault:

@@ -30,9 +30,12 @@ def is_number(leaf: Any) -> bool:
 
 def told(leaf: Any) -> str:
     """A leaf in short: `f32[3]`, `float`, `'relu'`. Values of arrays and numbers are not shown."""
-    if is_number(leaf) or _typed(leaf) is not None:
-        return type_told(leaf)
-    return values.spec(leaf, 40)
+    return type_told(leaf) if holds_values(leaf) else values.spec(leaf, 40)
+
+
+def holds_values(leaf: Any) -> bool:
+    """Whether a leaf is a number, or like an array: then `diff` looks at its type alone."""
+    return is_number(leaf) or _typed(leaf) is not None
 
 
 def type_told(leaf: Any) -> str:

@@ -90,7 +90,7 @@ def _static(path: KeyPath, one: Any, other: Any) -> Difference:
     place = paths.text(path)
     if isinstance(one, collections.OrderedDict):
         return Difference("order", place, *map(_order, (one, other)))
-    names = _differing_fields(one, other)
+    names = differing_fields(one, other)
     if not names:
         return Difference("static", place, type(one).__name__, "one that is not equal (==)")
     return Difference("static", place, *(_fields(node, names) for node in (one, other)))
@@ -105,7 +105,7 @@ def _fields(node: Any, names: list[str]) -> str:
     return values.listing(told, MOST_FIELDS)
 
 
-def _differing_fields(one: Any, other: Any) -> list[str]:
+def differing_fields(one: Any, other: Any) -> list[str]:
     """The dataclass fields that are no children and differ, where that can be told."""
     if not dataclasses.is_dataclass(one):
         return []

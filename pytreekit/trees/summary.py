@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from ..faults import Fault
@@ -30,8 +31,8 @@ class SummaryRow(NamedTuple):
         shape: The shape, if this is a single array.
         dtype: The name of the dtype that all its arrays have, `""` where there is none.
         leaves: The number of leaves. `None` is no leaf.
-        elements: The elements of all its arrays together.
-        bytes: The bytes of all its arrays together. Only arrays count.
+        elements: The elements of all its arrays together; symbolic where shapes are.
+        bytes: The bytes of all its arrays together, likewise. Only arrays count.
     """
 
     path: str
@@ -74,7 +75,8 @@ class Summary:
     def _headed(self) -> table.Head:
         counts = values.count(self.total.leaves, "leaf", "leaves")
         columns = ("path", "found", "leaves", "elements", "bytes")
-        return table.Head(f"{counts}, {self.total.bytes:,} bytes", columns, columns[2:])
+        title = f"{counts}, {_number(self.total.bytes)} bytes"
+        return table.Head(title, columns, columns[2:])
 
     def _cells(self) -> list[tuple[str, ...]]:
         shown = [_cells(row, row.path or "(root)") for row in self.rows[:MOST_ROWS]]
@@ -161,4 +163,9 @@ def _counts(rows: list[SummaryRow]) -> Iterator[list[int]]:
 
 
 def _cells(row: SummaryRow, path: str) -> tuple[str, ...]:
-    return (path, row.found, f"{row.leaves:,}", f"{row.elements:,}", f"{row.bytes:,}")
+    return (path, row.found, *map(_number, (row.leaves, row.elements, row.bytes)))
+
+
+def _number(number: Any) -> str:
+    """A number as `1,024`, or what it is in the symbols of a shape."""
+    return f"{number:,}" if isinstance(number, Integral) else str(number)
