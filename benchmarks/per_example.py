@@ -82,15 +82,15 @@ def measured(model: Model, rounds: int) -> dict[str, tuple[float, float]]:
     given = model.params, model.batch
     compiled = {name: jax.jit(way).lower(*given).compile() for name, way in ways(model).items()}
     check_alike(model, {name: way(*given) for name, way in compiled.items() if name != PLAIN})
-    calls = [
-        lambda way=way: jax.block_until_ready(way(*given)) for way in compiled.values()
-    ]
+    calls = [lambda way=way: jax.block_until_ready(way(*given)) for way in compiled.values()]
     times = best_times(calls, rounds)
     memory = [
         (its.temp_size_in_bytes + its.output_size_in_bytes) / 2**20
         for its in (way.memory_analysis() for way in compiled.values())
     ]
-    return {name: (time / 1000, size) for name, time, size in zip(compiled, times, memory, strict=True)}
+    return {
+        name: (time / 1000, size) for name, time, size in zip(compiled, times, memory, strict=True)
+    }
 
 
 def check_alike(model: Model, gradients: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Ways to call: what is differentiated and what is left alone, axes, keys, masks, transformations."""
+"""Ways to call: what is differentiated and what is left alone, axes, keys, masks, composition."""
 
 from __future__ import annotations
 
@@ -75,10 +75,18 @@ class Loss:
         return plain(w, x, y)
 
 
+def of_args(*args):
+    return plain(*args)
+
+
+def of_rest(w, *args):
+    return plain(w, *args)
+
+
 @pytest.mark.parametrize(
     "of_one",
-    [lambda *args: plain(*args), lambda w, *args: plain(w, *args), functools.partial(plain),
-     Loss(), Loss().of, jax.jit(plain), ptk.vmap(plain, in_axes=None, axis_size=1, out_axes=None)],
+    [of_args, of_rest, functools.partial(plain), Loss(), Loss().of, jax.jit(plain),
+     ptk.vmap(plain, in_axes=None, axis_size=1, out_axes=None)],
     ids=["args", "rest", "partial", "object", "method", "jit", "vmap"],
 )  # fmt: skip
 def test_losses_of_every_kind_of_callable(of_one):
@@ -101,9 +109,7 @@ def test_what_is_no_float_is_left_alone_and_told():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "where", [{"b": False, ...: True}, lambda leaf: jnp.ndim(leaf) == 1]
-)
+@pytest.mark.parametrize("where", [{"b": False, ...: True}, lambda leaf: jnp.ndim(leaf) == 1])
 def test_leaves_that_are_frozen(where):
     over = ptk.clipped_grad(loss, 1.0, where=where)
     gradient, info = over(PARAMS, XS, YS)

@@ -12,7 +12,7 @@ from jax import Array, lax
 def with_stand_in(leaves: list[Any], axes: Iterable[tuple[int, int]], good: Array) -> list[Any]:
     """The leaves with the first good example in the place of each that is not good.
 
-    A weight of 0 does not take a bad example out of a sum: 0 times NaN is NaN. It must not be there.
+    A weight of 0 takes no bad example out of a sum: 0 times NaN is NaN. It must not be there.
 
     Args:
         leaves: The leaves.

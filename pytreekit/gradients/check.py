@@ -26,7 +26,7 @@ More: TypeAlias = Callable[[Floats, list[str], Any], list[Fault]]
 """Further faults of a call: of its leaves, the names of what holds them, and the batch's size."""
 
 
-def nothing_more(floats: Floats, names: list[str], size: Any) -> list[Fault]:  # noqa: ARG001
+def nothing_more(floats: Floats, names: list[str], size: Any) -> list[Fault]:
     """No further faults."""
     return []
 

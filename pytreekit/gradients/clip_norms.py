@@ -55,9 +55,7 @@ class ClipNorms:
         """A value for each group in the structure of clip_norm."""
         return jax.tree.structure(self.spec).unflatten(values_of)
 
-    def group_of_each(
-        self, floats: Floats, names: Sequence[str], *, single: bool
-    ) -> list[int]:
+    def group_of_each(self, floats: Floats, names: Sequence[str], *, single: bool) -> list[int]:
         """The number of the group that each differentiated leaf is in."""
         if self.is_one:
             return [0] * len(floats.indices)
@@ -108,8 +106,7 @@ def _wrong(bound: Any) -> str:
     aval = values.typeof(bound)
     if bound is None:
         return "None is no bound (math.inf clips nothing)"
-    is_number = aval is not None and aval.shape == () and aval.dtype != np.bool_
-    if not is_number or not jnp.issubdtype(aval.dtype, np.number):
+    if aval is None or aval.shape != () or not jnp.issubdtype(aval.dtype, np.number):
         return f"a bound must be a number, this is {_told(bound)}"
     if jnp.issubdtype(aval.dtype, np.complexfloating):
         return "a bound must be a real number"
@@ -129,4 +126,3 @@ def _told(bound: Any) -> str:
 
 def _entries(spec: Any) -> list[tuple[Any, Any]]:
     return paths.leaves_with_paths(spec, lambda node: node is None)
-

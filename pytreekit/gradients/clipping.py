@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, ParamSpec
 
 import jax
@@ -22,7 +22,7 @@ from .clip_plan import ClipPlan
 from .floats import Floats
 from .loss import Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
-from .methods import Clipping, Sums
+from .methods import Clipping
 from .plan import gradient_bytes, planned
 from .sensitivity import sensitivity
 
@@ -102,7 +102,7 @@ class ClippedGrad(Generic[P]):
         method = clipping.chunked if choice.method == CHUNKED else clipping.materialize
         sums = method(args, kwargs, self._groups(call, floats), choice.chunk_size)
         gradients = [
-            self._reduced(leaf, sums.count).astype(jnp.asarray(its).dtype)
+            self._reduced(leaf, sums.examples).astype(jnp.asarray(its).dtype)
             for leaf, its in zip(sums.gradients, floats.leaves, strict=True)
         ]
         grouped = self._options.clip_norms.grouped
@@ -134,7 +134,7 @@ class ClippedGrad(Generic[P]):
         )
 
     def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
-        """All that is wrong with a call, told by shapes alone. Raises nothing but what loss does."""
+        """All that is wrong with a call, told by shapes. Raises only what the loss does."""
         return self._mapped.faults(args, kwargs)
 
     def _choice(self, call: Call, floats: Floats) -> Choice:
@@ -153,7 +153,9 @@ class ClippedGrad(Generic[P]):
         options = self._options
         if options.normalize_by is not None:
             return leaf / jnp.asarray(options.normalize_by).astype(leaf.dtype)
-        return leaf / jnp.maximum(count, 1).astype(leaf.dtype) if options.reduction == MEAN else leaf
+        return (
+            leaf / jnp.maximum(count, 1).astype(leaf.dtype) if options.reduction == MEAN else leaf
+        )
 
     def _sensitivity(self, size: int | None = None) -> Any:
         options = self._options
@@ -196,8 +198,8 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
 ) -> ClippedGrad[P]:
     """The sum of the gradients of all examples, each clipped to a norm first.
 
-    That is the sum of `g * min(1, clip_norm / |g|)`: a single example moves it by clip_norm at most.
-    No noise is added.
+    That is the sum of `g * min(1, clip_norm / |g|)`: a single example moves it by no more than
+    clip_norm. No noise is added.
 
     Args:
         loss: A function of one example that returns a real scalar.
@@ -212,14 +214,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
             then one gradient of the losses, each times its weight: it needs little more memory than
             an ordinary gradient does, and twice the time or more; not with several norms. `"auto"`
             is the first, in chunks where gradients side by side would take much memory.
-        chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes all,
-            the other methods as many as `.plan(...)` says.
-        reduction: `"sum"`, or `"mean"`, which divides by the number of examples that count.
+        chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
+            all, the other methods as many as `.plan(...)` says.
+        reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
             The loss does not get it. What is masked out counts for nothing, even if it is NaN.
-        nan_safe: Whether an example whose gradient is not finite, or has a norm beyond the range of
-            its dtype, counts for nothing, rather than makes all NaN. `ClipInfo.nonfinite` counts it.
+        nan_safe: Whether an example whose gradient is not finite, or has a norm beyond the range
+            of its dtype, adds nothing, rather than makes all NaN. `ClipInfo.nonfinite` counts
+            it.
         rescale_to_unit_norm: Whether to divide each clipped gradient by what it is clipped to, so
             that its norm is 1 at most; with a clip_norm of 0 it is `g / |g|`.
         keep_batch_dim: As for `ptk.per_example_grad`.

@@ -57,7 +57,7 @@ class PerExample(Generic[P]):
         return GradientPlan(told, size, self._chunk_size, gradients, examples)
 
     def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
-        """All that is wrong with a call, told by shapes alone. Raises nothing but what loss does."""
+        """All that is wrong with a call, told by shapes. Raises only what the loss does."""
         return self._mapped.faults(args, kwargs)
 
     def __reduce__(self) -> Any:
@@ -66,4 +66,3 @@ class PerExample(Generic[P]):
     def __repr__(self) -> str:
         loss = self._mapped.loss
         return f"<{loss.doing} of {values.function(loss.fun)}>"
-

@@ -170,14 +170,14 @@ class MappedLoss:
             return error.faults
         return ()
 
-    def varying(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    def varying(self, args: Args, kwargs: Kwargs) -> tuple[Args, dict[str, Any]]:
         """A call whose differentiated leaves differ over the devices where the loss does.
 
         Inside `jax.shard_map`, JAX would sum the gradient of each example over these devices, and
         so over other examples, before anything is done with it.
         """
         if not in_shard_map():
-            return args, kwargs
+            return args, dict(kwargs)
         mapped = self.values(count=len(args))
         value, _ = jax.eval_shape(lambda: mapped(*args, **kwargs))
         axes = varying_axes(value)

@@ -48,7 +48,7 @@ class Measured(PerExample[P]):
             return loss.gradient_of(floats.gradient(leaves))
 
         parts = (tree(moments.mean), tree(moments.spread), tree(moments.direction))
-        found = GradientStatistics(moments.count, *parts, norms, tree(leaf_norms))
+        found = GradientStatistics(moments.examples, *parts, norms, tree(leaf_norms))
         return (found, aux) if loss.has_aux else found
 
     def __reduce__(self) -> Any:
@@ -91,8 +91,8 @@ def gradient_statistics(
         where: Which leaves to differentiate.
 
     Returns:
-        A function as `ptk.per_example_grad` returns it, of a `GradientStatistics`; with `has_aux` of
-        `(statistics, aux)`.
+        A function as `ptk.per_example_grad` returns it, of a `GradientStatistics`; with `has_aux`
+        of `(statistics, aux)`.
 
     Raises:
         SpecError: As from `ptk.per_example_grad`.

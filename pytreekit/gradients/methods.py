@@ -23,7 +23,7 @@ class Sums(NamedTuple):
 
     Attributes:
         gradients: For each differentiated leaf, the sum of what was clipped.
-        count: How many examples are real.
+        examples: How many examples are real.
         norms: For each group, the norms of all examples before they are clipped, `float[batch]`.
         weights: For each group, what each example was multiplied with.
         values: The losses.
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     """
 
     gradients: list[Array]
-    count: Array
+    examples: Array
     norms: list[Array]
     weights: list[Array]
     values: Array

@@ -16,13 +16,13 @@ class Moments(NamedTuple):
     """What is known of many gradients, leaf for leaf. Zeros are what is known of none.
 
     Attributes:
-        count: The number of examples, `i32[]`.
+        examples: The number of examples, `i32[]`.
         mean: The mean gradient.
         spread: The sum of the squared distances from the mean.
         direction: The mean of the gradients, each divided by its norm.
     """
 
-    count: Array
+    examples: Array
     mean: Any
     spread: Any
     direction: Any
@@ -45,14 +45,14 @@ def merged(one: Moments, other: Moments) -> Moments:
     After Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample
     Variances (1979).
     """
-    count = one.count + other.count
-    share = other.count / jnp.maximum(count, 1)
+    count = one.examples + other.examples
+    share = other.examples / jnp.maximum(count, 1)
 
     def between(here: Array, there: Array) -> Array:
         return here + (there - here) * share.astype(here.dtype)
 
     def spread(here: Array, there: Array, mean: Array, its: Array) -> Array:
-        weight = (share * one.count).astype(here.dtype)
+        weight = (share * one.examples).astype(here.dtype)
         return here + there + _squares(its - mean) * weight
 
     return Moments(
@@ -65,8 +65,8 @@ def merged(one: Moments, other: Moments) -> Moments:
 
 def over_devices(moments: Moments, axis_name: Any) -> Moments:
     """The moments of the gradients of all devices, inside `jax.shard_map`."""
-    count = jax.lax.psum(moments.count, axis_name)
-    share = moments.count / jnp.maximum(count, 1)
+    count = jax.lax.psum(moments.examples, axis_name)
+    share = moments.examples / jnp.maximum(count, 1)
 
     def whole(leaf: Array) -> Array:
         return jax.lax.psum(leaf * share.astype(leaf.dtype), axis_name)
@@ -74,7 +74,7 @@ def over_devices(moments: Moments, axis_name: Any) -> Moments:
     mean = jax.tree.map(whole, moments.mean)
 
     def spread(here: Array, its: Array, of_all: Array) -> Array:
-        apart = _squares(its - of_all) * moments.count.astype(here.dtype)
+        apart = _squares(its - of_all) * moments.examples.astype(here.dtype)
         return jax.lax.psum(here + apart, axis_name)
 
     return Moments(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from . import argnums as numbers
+from .function import PerExample
 from .loss import Example, Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .norms import norm
-from .function import PerExample
 
 P = ParamSpec("P")
 
@@ -139,8 +139,8 @@ def per_example_norms(
             rather than of all together.
 
     Returns:
-        A function as `ptk.per_example_grad` returns it, of the norms, `float[batch]`, accumulated in
-        at least 32 bits; with `has_aux` of `(norms, aux)`.
+        A function as `ptk.per_example_grad` returns it, of the norms, `float[batch]`, accumulated
+        in at least 32 bits; with `has_aux` of `(norms, aux)`.
 
     Raises:
         SpecError: As from `ptk.per_example_grad`.
@@ -160,7 +160,7 @@ def per_example_norms(
     return PerExample(wrapped(mapped, chunk_size), finish, chunk_size)
 
 
-def _mapped(  # noqa: PLR0913  what the functions above share
+def _mapped(
     fun: Callable[..., Any],
     argnums: Any,
     in_axes: Any,

@@ -120,9 +120,7 @@ def planned(
     plan = plan_call(call)
     floats = loss.floats(call.args, call.kwargs)
     places = loss.argnums.places(loss.fun, call.args, call.kwargs)
-    names = [
-        call.passed[place].name if isinstance(place, int) else str(place) for place in places
-    ]
+    names = [call.passed[place].name if isinstance(place, int) else str(place) for place in places]
     rows = [(name, *row) for name, tree in zip(names, floats.trees, strict=True)
             for row in paths.leaves_with_paths(tree)]  # fmt: skip
     entry = dict(zip(floats.indices, bounds, strict=True)) if bounds else {}
@@ -151,8 +149,7 @@ def _why(leaf: Any) -> str:
     if is_float(leaf):
         return "left out by where"
     aval = values.typeof(leaf)
-    kind = "no array" if aval is None else f"{values.short_dtype(str(aval.dtype))} is no float"
-    return kind
+    return "no array" if aval is None else f"{values.short_dtype(str(aval.dtype))} is no float"
 
 
 def _bytes(leaf: Any) -> int:

@@ -163,7 +163,7 @@ class GradientStatistics:
         return tuple(_leaf(path, mean, spread, its, count) for (path, mean), spread, its in rows)
 
     def picture(self) -> str:
-        """The norms of all gradients, and signal to noise of each leaf, as the text of an SVG file."""
+        """The norms of all gradients and signal to noise of each leaf: the text of an SVG file."""
         rows = self.leaves()
         bars = [picture.Bar(row.path or "(root)", *_told(row.signal_to_noise)) for row in rows]
         more = f", of the first {MOST_BARS}" if len(bars) > MOST_BARS else ""
@@ -180,9 +180,9 @@ class GradientStatistics:
         return "\n\n".join(table.plain(*parts) for parts in self._tables())
 
     def __rich__(self) -> Any:
-        return str(self) if self._is_traced else table.rich_group(
-            [table.rich(*parts) for parts in self._tables()]
-        )
+        if self._is_traced:
+            return str(self)
+        return table.rich_group([table.rich(*parts) for parts in self._tables()])
 
     def _repr_html_(self) -> str:
         if self._is_traced:
@@ -195,15 +195,16 @@ class GradientStatistics:
 
     def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
         numbers = ("|mean|", "noise", "signal/noise", "mean norm")
-        head = table.Head(f"gradients of {int(self.count):,} examples", ("leaf", "found", *numbers), numbers)
-        yield head, [
+        title = f"gradients of {int(self.count):,} examples"
+        rows = [
             (row.path or "(root)", row.found, *(f"{number:.4g}" for number in row[2:]))
             for row in self.leaves()
         ]
+        yield table.Head(title, ("leaf", "found", *numbers), numbers), rows
         yield table.Head("all leaves together", ("", "is"), ("is",)), self._whole()
 
     def _whole(self) -> list[tuple[str, ...]]:
-        told = [
+        told: list[tuple[str, Any]] = [
             ("noise scale", self.noise_scale),
             ("trace_cov", self.trace_cov),
             ("grad_sq", self.grad_sq),
@@ -218,7 +219,8 @@ class GradientStatistics:
 def _ratio(mean: Array, variance: Array) -> Array:
     size = jnp.abs(mean)
     nothing = (size == 0) & (variance == 0)
-    return jnp.where(nothing, jnp.zeros_like(size), size / jnp.sqrt(jnp.where(nothing, 1, variance)))
+    deviation = jnp.sqrt(jnp.where(nothing, 1, variance))
+    return jnp.where(nothing, jnp.zeros_like(size), size / deviation)
 
 
 def _leaf(path: Any, mean: Any, spread: Any, norms: Any, count: int) -> LeafStatistics:

@@ -59,4 +59,3 @@ def _choices(
             if callable(choice):  # what cannot be differentiated is nothing that it would expect
                 choice = choice(place.leaf) if is_float(place.leaf) else False
             yield binding, place, choice
-

@@ -1,4 +1,4 @@
-"""Pictures as the text of an SVG file: bars that lie, and bars that stand. Nothing else is loaded."""
+"""Pictures as the text of an SVG file: bars that lie, bars that stand. Nothing else is loaded."""
 
 from __future__ import annotations
 
@@ -98,4 +98,4 @@ def _text(x: float, y: float, text: str, weight: str = "normal") -> str:
 
 def _cut(name: str, most: int) -> str:
     """The end of a name that is too long: what tells leaves apart is there."""
-    return name if len(name) <= most else f"...{name[3 - most:]}"
+    return name if len(name) <= most else f"...{name[3 - most :]}"
