@@ -28,6 +28,11 @@ def varying_over(value: Any, axes: frozenset[Any]) -> Any:
     return jax.lax.pcast(value, tuple(sorted(new)), to="varying") if new else value
 
 
+def summed_over(value: Any, axes: frozenset[Any]) -> Any:
+    """The sum of a value over the devices of these mesh axes."""
+    return jax.lax.psum(value, tuple(sorted(axes))) if axes else value
+
+
 def zeros_like(tree: Any) -> Any:
     """Zeros for what `jax.eval_shape` gives, differing over the same mesh axes."""
 

@@ -8,6 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
+from .shardings import mesh_axes
+
 
 def with_stand_in(leaves: list[Any], axes: Iterable[tuple[int, int]], good: Array) -> list[Any]:
     """The leaves with the first good example in the place of each that is not good.
@@ -24,7 +26,18 @@ def with_stand_in(leaves: list[Any], axes: Iterable[tuple[int, int]], good: Arra
     leaves, first = leaves.copy(), jnp.argmax(good)
     for index, axis in axes:
         leaf = jnp.asarray(leaves[index])
-        its = lax.dynamic_index_in_dim(leaf, first, axis % leaf.ndim)
-        there = good.reshape([-1 if place == axis % leaf.ndim else 1 for place in range(leaf.ndim)])
-        leaves[index] = jnp.where(there, leaf, its)
+        axis %= leaf.ndim
+        others = [place for place in range(leaf.ndim) if place != axis]
+        its = _taken(leaf, axis, first, others)
+        leaves[index] = jnp.where(jnp.expand_dims(good, others), leaf, its)
     return leaves
+
+
+def _taken(leaf: Array, axis: int, index: Array, others: list[int]) -> Array:
+    """An example of a batch, as a batch of one."""
+    if mesh_axes(leaf, axis) is None:
+        return lax.dynamic_index_in_dim(leaf, index, axis)
+    # Of a batch that is split over an Explicit mesh axis JAX takes no slice of one.
+    there = jnp.arange(leaf.shape[axis]) == index
+    alone = jnp.where(jnp.expand_dims(there, others), leaf, jnp.zeros_like(leaf))
+    return jnp.sum(alone, axis=axis, keepdims=True, dtype=leaf.dtype)

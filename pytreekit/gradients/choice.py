@@ -26,7 +26,9 @@ class Choice(NamedTuple):
     reason: str
 
 
-def chosen(method: str, chunk_size: int | None, *, size: Any, bytes_each: int) -> Choice:
+def chosen(
+    method: str, chunk_size: int | None, *, size: Any, bytes_each: int, sharded: bool = False
+) -> Choice:
     """What is to be done with a call.
 
     Args:
@@ -34,13 +36,14 @@ def chosen(method: str, chunk_size: int | None, *, size: Any, bytes_each: int) -
         chunk_size: How many examples to differentiate at once, None where that is left open.
         size: The number of examples.
         bytes_each: What the gradient of one takes.
+        sharded: Whether the batch is split over an Explicit mesh axis, which no chunk can be.
     """
     if method == MATERIALIZE or chunk_size is not None:
         return Choice(CHUNKED if method == CHUNKED else MATERIALIZE, chunk_size, "")
     most = ON_CPU if jax.default_backend() == "cpu" else ELSEWHERE
     name = CHUNKED if method == CHUNKED else MATERIALIZE
     told = f"the gradients of {size} examples take {size * bytes_each:,} bytes"
-    if size * bytes_each <= 2 * most:
+    if sharded or size * bytes_each <= 2 * most:
         return Choice(name, None, told)
     at_once = max(most // bytes_each, 1)
     chunk = 1 << at_once.bit_length() - 1

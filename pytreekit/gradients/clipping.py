@@ -12,6 +12,7 @@ from jax import Array
 
 from ..batching.call import Call
 from ..batching.leaves import agreed_size, leaves
+from ..batching.shardings import mesh_axes
 from ..faults import Fault
 from ..show import values
 from . import argnums as numbers
@@ -138,11 +139,13 @@ class ClippedGrad(Generic[P]):
         return self._mapped.faults(args, kwargs)
 
     def _choice(self, call: Call, floats: Floats) -> Choice:
+        mapped = [leaf for leaf in leaves(call) if leaf.axis is not None]
         return chosen(
             self._options.method,
             self._options.chunk_size,
-            size=_size(call),
+            size=agreed_size(call, mapped),
             bytes_each=gradient_bytes(floats),
+            sharded=any(mesh_axes(leaf.bound.leaf, leaf.axis) is not None for leaf in mapped),
         )
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
@@ -173,10 +176,6 @@ class ClippedGrad(Generic[P]):
     def __repr__(self) -> str:
         told = values.spec(self._options.clip_norms.spec)
         return f"<clipped_grad of {values.function(self._mapped.loss.fun)}, clip_norm={told}>"
-
-
-def _size(call: Call) -> Any:
-    return agreed_size(call, [leaf for leaf in leaves(call) if leaf.axis is not None])
 
 
 def clipped_grad(  # noqa: PLR0913  its options are independent of each other

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from ..batching.manual import summed_over, varying_axes
 from ..faults import Fault
 from ..show import values
 from ..show.errors import SpecError
 from .argnums import Argnums
 from .floats import Floats
+from .norms import square_sum
 from .where import chosen
 
 
@@ -36,6 +39,17 @@ class Example(NamedTuple):
     gradients: list[Any]
     floats: Floats
     real: Any
+
+    def squares(self) -> list[Array]:
+        """The sum of the squares of the gradient with regard to each leaf.
+
+        Inside `jax.shard_map`, where the gradient varies over devices and the loss does not, each
+        of them has a part of the parameter: its squares are those of all parts.
+        """
+        whole = varying_axes(self.value)
+        return [
+            summed_over(square_sum(leaf), varying_axes(leaf) - whole) for leaf in self.gradients
+        ]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from .function import PerExample
 from .loss import Example, Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .moments import merged, of_batch
-from .norms import root, square_sum, total
+from .norms import root, total
 from .statistics import GradientStatistics
 
 P = ParamSpec("P")
@@ -56,7 +56,7 @@ class Measured(PerExample[P]):
 
 
 def _measured(example: Example) -> Any:
-    squares = [square_sum(leaf) for leaf in example.gradients]
+    squares = example.squares()
     norms = [root(square) for square in squares]
     return example.gradients, root(total(squares)), norms, example.aux
 

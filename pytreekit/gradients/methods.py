@@ -14,7 +14,7 @@ from ..batching.chunks import Fold
 from .clip_norms import ClipNorms
 from .loss import Example
 from .mapped_loss import MappedLoss
-from .norms import accumulator, root, square_sum, total
+from .norms import accumulator, root, total
 from .weights import kept, masked, weight, weighted_sum
 
 
@@ -64,7 +64,7 @@ class Clipping:
         """Gradients of all examples, or of one chunk after the other, clipped and added up."""
 
         def finish(example: Example) -> tuple[Any, ...]:
-            norms = self._norms(example.gradients, groups)
+            norms = self._norms(example, groups)
             return example.gradients, norms, example.value, example.aux, example.real
 
         def reduce(out: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -93,7 +93,7 @@ class Clipping:
         """The norms chunk by chunk, then one gradient of the losses, each times its weight."""
 
         def finish(example: Example) -> tuple[Any, ...]:
-            norms = self._norms(example.gradients, groups)
+            norms = self._norms(example, groups)
             return norms, example.value, example.aux, example.real
 
         over = self.mapped.vmapped(finish, chunk_size, count=len(args))
@@ -125,11 +125,11 @@ class Clipping:
         any_good = jnp.any(keep)  # else a bad example stood in for all of them
         return [jnp.where(any_good, leaf, jnp.zeros_like(leaf)) for leaf in gradients]
 
-    def _norms(self, gradients: Sequence[Any], groups: Sequence[int]) -> list[Array]:
-        """The norm of each group of one gradient."""
+    def _norms(self, example: Example, groups: Sequence[int]) -> list[Array]:
+        """The norm of each group of the gradient of an example."""
         parts: list[list[Array]] = [[] for _ in self.clip_norms.groups]
-        for leaf, group in zip(gradients, groups, strict=True):
-            parts[group].append(square_sum(leaf))
+        for square, group in zip(example.squares(), groups, strict=True):
+            parts[group].append(square)
         return [root(total(its)) for its in parts]
 
     def _weights(self, norms: Sequence[Array], keep: Array | None) -> list[Array]:

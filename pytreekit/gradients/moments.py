@@ -91,7 +91,7 @@ def _mean(leaf: Array, count: int) -> Array:
 
 def _along(of_each: Array, leaf: Array) -> Array:
     """One number for each example, to go with an array of all of them."""
-    return of_each.reshape((-1,) + (1,) * (leaf.ndim - 1)).astype(leaf.dtype)
+    return jnp.expand_dims(of_each, range(1, leaf.ndim)).astype(leaf.dtype)
 
 
 def _squares(leaf: Array) -> Array:

@@ -10,7 +10,7 @@ from . import argnums as numbers
 from .function import PerExample
 from .loss import Example, Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
-from .norms import norm
+from .norms import root, total
 
 P = ParamSpec("P")
 
@@ -184,11 +184,11 @@ def _value_and_gradient(loss: Loss, example: Example) -> Any:
 
 
 def _norm(loss: Loss, example: Example) -> Any:
-    whole = norm(example.gradients)
+    whole = root(total(example.squares()))
     return (whole, example.aux) if loss.has_aux else whole
 
 
 def _norms_of_leaves(loss: Loss, example: Example) -> Any:
-    norms = example.floats.gradient([norm([leaf]) for leaf in example.gradients])
+    norms = example.floats.gradient([root(square) for square in example.squares()])
     tree = loss.gradient_of(norms)
     return (tree, example.aux) if loss.has_aux else tree

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
+from ..batching.shardings import mesh_axes
 from .norms import accumulator
 
 
@@ -49,11 +50,17 @@ def weighted_sum(weights: Array, leaf: Array, keep: Array | None) -> Array:
     """
     leaf = leaf.astype(accumulator(leaf.dtype))
     if keep is not None:
-        keep = keep.reshape((-1,) + (1,) * (leaf.ndim - 1))
-        leaf = jnp.where(keep, leaf, jnp.zeros_like(leaf))
+        leaf = jnp.where(_along(keep, leaf), leaf, jnp.zeros_like(leaf))
+    if mesh_axes(leaf, 0) is not None:  # a contraction would ask how to shard what it gives
+        return jnp.sum(leaf * _along(weights.astype(leaf.dtype), leaf), axis=0)
     # A product of less than full precision could exceed the bound.
     precision = lax.Precision.HIGHEST
     return jnp.einsum("b,b...->...", weights.astype(leaf.dtype), leaf, precision=precision)
+
+
+def _along(of_each: Array, leaf: Array) -> Array:
+    """One value for each example, to go with an array of all of them."""
+    return jnp.expand_dims(of_each, range(1, leaf.ndim))
 
 
 def masked(values: Array, real: Array | None) -> Array:
