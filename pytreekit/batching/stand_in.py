@@ -24,9 +24,9 @@ def with_stand_in(leaves: list[Any], axes: Iterable[tuple[int, int]], good: Arra
     if not good.shape[0]:
         return leaves
     leaves, first = leaves.copy(), jnp.argmax(good)
-    for index, axis in axes:
+    for index, at in axes:
         leaf = jnp.asarray(leaves[index])
-        axis %= leaf.ndim
+        axis = at % leaf.ndim
         others = [place for place in range(leaf.ndim) if place != axis]
         its = _taken(leaf, axis, first, others)
         leaves[index] = jnp.where(jnp.expand_dims(good, others), leaf, its)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from ..batching.call import Call, InArgument
+from ..batching.call import Call, InArgument, NewAxes
 from ..batching.check import check_call
 from ..batching.forms import resolved
 from ..batching.leaves import agreed_size, leaves
@@ -18,6 +18,7 @@ from ..show import values
 from ..specs import arguments
 from ..specs.bind import Bound
 from ..specs.finding import Finding, Replace
+from ..specs.rest import marked
 from .floats import Floats
 from .loss import Loss
 from .where import check_where
@@ -44,11 +45,11 @@ def check_differentiated(loss: Loss, call: Call, more: More) -> list[Finding]:
     if missing:
         return [*map(Finding, missing), *check_call(call)]
     positions = [_position(call, place) for place in places]
-    mapped = [finding for position in positions for finding in _mapped(call, position)]
-    shared = [InArgument(position, Replace((), None)) for position in positions]
+    repairs = _shared(call, positions)
+    mapped = [finding for position in positions for finding in _mapped(call, position, repairs)]
     # Axes of what must have none say nothing: they are told as that one fault.
-    axes = check_call(call.repaired(shared) if mapped else call)
-    names = [call.passed[position].name for position in positions]
+    call = call.repaired(repairs) if mapped else call
+    axes, names = check_call(call), [call.passed[position].name for position in positions]
     return [*mapped, *axes, *map(Finding, _check_leaves(loss, call, names, more, unsized=axes))]
 
 
@@ -59,7 +60,21 @@ def _position(call: Call, place: Any) -> int:
     return len(call.args) + sorted(call.kwargs).index(place)
 
 
-def _mapped(call: Call, position: int) -> list[Finding]:
+def _shared(call: Call, positions: list[int]) -> list[Any]:
+    """What makes of a call one in which differentiated arguments are shared."""
+    if all(map(call.governs, positions)):
+        return [InArgument(position, Replace((), None)) for position in positions]
+    # Only axes by name can share a keyword.
+    its = list(zip(call.passed, call.specs(), strict=True))
+    specs = {name: spec for (name, _, extra), (spec, _) in its if extra is None}
+    shared = [call.passed[position].name for position in positions]
+    rest = {name: spec for name, spec in specs.items() if name not in shared}
+    if all(type(spec) is int and spec == 0 for spec in rest.values()):
+        rest = {...: 0}
+    return [NewAxes(marked({**dict.fromkeys(shared), **rest}))]
+
+
+def _mapped(call: Call, position: int, repairs: list[Any]) -> list[Finding]:
     """PTK401: entries of in_axes that map something of a differentiated argument."""
     binding, findings = call.bindings[position], []
     for path, value, subtree in binding.entries:
@@ -68,8 +83,8 @@ def _mapped(call: Call, position: int) -> list[Finding]:
             continue
         place, found = Bound(path, path, subtree, value), values.leaf_or_tree(subtree)
         fault = binding.fault("PTK401", place, found, values.spec(value))
-        repairs = (InArgument(position, Replace((), None)),) if call.governs(position) else ()
-        findings.append(Finding(fault, repairs))
+        own = [its for its in repairs if getattr(its, "position", position) == position]
+        findings.append(Finding(fault, tuple(own)))
     return findings
 
 

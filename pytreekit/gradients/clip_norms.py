@@ -97,7 +97,7 @@ def check_clip_norm(spec: Any) -> list[Fault]:
         fact = _wrong(bound)
         if fact:
             place = NAME + paths.text(path)
-            faults.append(Fault("PTK404", "", "", place, "", values.spec(bound), fact=fact))
+            faults.append(Fault("PTK404", "", "", place, "", _written(bound), fact=fact))
     return faults
 
 
@@ -118,6 +118,10 @@ def _wrong(bound: Any) -> str:
 
 def _kind(number: float) -> str:
     return "NaN" if math.isnan(number) else "negative"
+
+
+def _written(bound: Any) -> str:
+    return values.leaf(bound) if np.ndim(bound) else values.spec(bound)
 
 
 def _told(bound: Any) -> str:

@@ -18,6 +18,7 @@ from ..batching.vmapped import Vmapped
 from ..batching.written import Written, check_written
 from ..faults import Fault
 from ..show.errors import SpecError, raise_faults
+from ..specs.finding import Finding
 from ..specs.hints import with_hints
 from ..specs.rest import marked
 from .argnums import check_argnums
@@ -107,7 +108,7 @@ class MappedLoss:
 
     def _axes(self, count: int) -> Any:
         loss, axes = self.loss, self.in_axes
-        if isinstance(axes, str) and axes == EXAMPLES:
+        if axes is EXAMPLES:
             names = loss.argnums.names(loss.fun)
             if not all(names):
                 return tuple(None if at in loss.argnums.which else 0 for at in range(count))
@@ -153,8 +154,9 @@ class MappedLoss:
         places = self.loss.argnums.places(self.loss.fun, call.args, call.kwargs)
         return [call.passed[its].name if isinstance(its, int) else str(its) for its in places]
 
-    def _check(self, call: Call) -> Any:
-        return check_differentiated(self.loss, call, self.more)
+    def _check(self, call: Call) -> list[Finding]:
+        found = check_differentiated(self.loss, call, self.more)
+        return [_told(finding, by_default=self.in_axes is EXAMPLES) for finding in found]
 
     def _check_value(
         self, args: Args, kwargs: Kwargs, faults: tuple[Fault, ...]
@@ -186,10 +188,27 @@ class MappedLoss:
         return self.loss.replaced(args, kwargs, floats.with_leaves(leaves))
 
 
+def _told(finding: Finding, *, by_default: bool) -> Finding:
+    """What the checks of `ptk.vmap` find, told of a loss: with the axes as the user wrote them."""
+    fault, repairs = finding
+    if fault.code == "PTK103":
+        fault, repairs = dataclasses.replace(fault, fact="no argument is mapped"), ()
+    if by_default:
+        written = {"spec_path": "in_axes", "wanted": repr(EXAMPLES)}
+        if fault.code == "PTK103" or (
+            fault.spec_path.startswith("in_axes[") and fault.wanted == "0"
+        ):
+            fault = dataclasses.replace(fault, **written)
+        entry = f"in_axes = {EXAMPLES!r}"
+        beside = tuple(place._replace(entry=entry) for place in fault.beside)
+        fault = dataclasses.replace(fault, beside=beside)
+    return Finding(fault, repairs)
+
+
 def copied_axes(in_axes: Any) -> Any:
     """A copy of in_axes: later changes to it have no effect."""
     if isinstance(in_axes, str):
-        return in_axes
+        return EXAMPLES if in_axes == EXAMPLES else in_axes
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     try:
         return copied(marked(in_axes))

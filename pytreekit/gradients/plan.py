@@ -123,14 +123,15 @@ def planned(
     names = [call.passed[place].name if isinstance(place, int) else str(place) for place in places]
     rows = [(name, *row) for name, tree in zip(names, floats.trees, strict=True)
             for row in paths.leaves_with_paths(tree)]  # fmt: skip
+    taken = set(floats.indices)
     entry = dict(zip(floats.indices, bounds, strict=True)) if bounds else {}
     gradients = tuple(
         PlannedGradient(
             name,
             paths.text(path),
             values.leaf(leaf),
-            "" if index in set(floats.indices) else _why(leaf),
-            _bytes(leaf) if index in set(floats.indices) else 0,
+            "" if index in taken else _why(leaf),
+            _bytes(leaf) if index in taken else 0,
             entry.get(index, ""),
         )
         for index, (name, path, leaf) in enumerate(rows)

@@ -54,8 +54,9 @@ def weighted_sum(weights: Array, leaf: Array, keep: Array | None) -> Array:
     if mesh_axes(leaf, 0) is not None:  # a contraction would ask how to shard what it gives
         return jnp.sum(leaf * _along(weights.astype(leaf.dtype), leaf), axis=0)
     # A product of less than full precision could exceed the bound.
-    precision = lax.Precision.HIGHEST
-    return jnp.einsum("b,b...->...", weights.astype(leaf.dtype), leaf, precision=precision)
+    over_the_batch = (((0,), (0,)), ((), ()))
+    weights = weights.astype(leaf.dtype)
+    return lax.dot_general(weights, leaf, over_the_batch, precision=lax.Precision.HIGHEST)
 
 
 def _along(of_each: Array, leaf: Array) -> Array:

@@ -42,8 +42,8 @@ def check_where(
         return faults
     for binding, place, choice in _choices(where, trees, names, single=single):
         if not isinstance(choice, bool | np.bool_):
-            gave = "the function gave" if callable(place.value) else "this is"
-            fact = f"a choice must be a bool, {gave} a {type(choice).__name__}"
+            gave = "the function gave one" if callable(place.value) else "this is"
+            fact = f"a choice must be a bool, {gave} of type {type(choice).__name__}"
             told = type_told(place.leaf), values.spec(place.value)
             faults.append(binding.fault("PTK001", place, *told, fact=fact))
     return faults
