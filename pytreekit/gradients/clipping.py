@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..batching.call import Call
-from ..batching.leaves import agreed_size, leaves
+from ..batching.leaves import Leaf, agreed_size, leaves
 from ..batching.shardings import mesh_axes
 from ..faults import Fault
 from ..show import values
@@ -145,7 +145,7 @@ class ClippedGrad(Generic[P]):
             self._options.chunk_size,
             size=agreed_size(call, mapped),
             bytes_each=gradient_bytes(floats),
-            sharded=any(mesh_axes(leaf.bound.leaf, leaf.axis) is not None for leaf in mapped),
+            sharded=any(_is_sharded(leaf) for leaf in mapped),
         )
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
@@ -176,6 +176,10 @@ class ClippedGrad(Generic[P]):
     def __repr__(self) -> str:
         told = values.spec(self._options.clip_norms.spec)
         return f"<clipped_grad of {values.function(self._mapped.loss.fun)}, clip_norm={told}>"
+
+
+def _is_sharded(leaf: Leaf) -> bool:
+    return not leaf.is_split and mesh_axes(leaf.bound.leaf, leaf.axis) is not None
 
 
 def clipped_grad(  # noqa: PLR0913  its options are independent of each other
