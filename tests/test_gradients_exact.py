@@ -75,18 +75,24 @@ def outcome(clip_norm=1.0, xs=XS, ys=YS, mask=(True, True, True), names=tuple(WI
 
 
 def test_gradients_values_and_norms():
-    near(ptk.per_example_grad(loss)(W, XS, YS), [[3, 4], [0, 2], [0, 0]])
-    values, gradients = ptk.per_example_value_and_grad(loss)(W, XS, YS)
+    @jax.jit
+    def outcomes():
+        return (
+            ptk.per_example_grad(loss)(W, XS, YS),
+            ptk.per_example_value_and_grad(loss)(W, XS, YS),
+            ptk.per_example_norms(loss)(W, XS, YS),
+            ptk.per_example_norms(loss, per_leaf=True, chunk_size=2)(W, XS, YS),
+            ptk.per_example_grad(loss, in_axes={"w": None, "x": 1, "y": 0})(W, XS.T, YS),
+            ptk.clipped_grad(loss, 1.0, in_axes=(None, -1, 0))(W, XS.T, YS)[0],
+        )
+
+    gradient, (values, same), norms, of_leaves, transposed, clipped = outcomes()
+    for found in (gradient, same, transposed):
+        near(found, [[3, 4], [0, 2], [0, 0]])
     near(values, [0.5, 0.5, 0.5])
-    near(gradients, [[3, 4], [0, 2], [0, 0]])
-    near(ptk.per_example_norms(loss)(W, XS, YS), [5, 2, 0])
-    near(ptk.per_example_norms(loss, per_leaf=True, chunk_size=2)(W, XS, YS), [5, 2, 0])
-
-
-def test_a_mapped_axis_that_is_not_the_first():
-    over = ptk.per_example_grad(loss, in_axes={"w": None, "x": 1, "y": 0})
-    near(over(W, XS.T, YS), [[3, 4], [0, 2], [0, 0]])
-    near(ptk.clipped_grad(loss, 1.0, in_axes=(None, -1, 0))(W, XS.T, YS)[0], [0.6, 1.8])
+    near(norms, [5, 2, 0])
+    near(of_leaves, [5, 2, 0])
+    near(clipped, [0.6, 1.8])
 
 
 # ---- clipping -----------------------------------------------------------------------------------
@@ -187,11 +193,6 @@ def test_batches_of_none_and_of_one(how):
     near(outcome(xs=XS[:1], ys=YS[:1], mask=[True], names=("mean",), **how)["mean"][0], [0.6, 0.8])
 
 
-@pytest.mark.parametrize("bound", [1, 1.0, np.float32(1), jnp.float32(1)])
-def test_a_bound_that_is_a_number_of_any_kind(bound):
-    near(ptk.clipped_grad(loss, bound)(W, XS, YS)[0], [0.6, 1.8])
-
-
 # ---- several norms ------------------------------------------------------------------------------
 
 TWO = {"a": jnp.zeros(()), "b": jnp.zeros(())}
@@ -202,42 +203,50 @@ def linear(params, x):
     return x * (3 * params["a"] + 4 * params["b"])
 
 
-@pytest.mark.parametrize(
-    ("clip_norm", "a", "b", "sensitivity"),
-    [
-        ({"a": 1, "b": 2}, 1, 2, 5**0.5),
-        ({"a": 1, ...: 2}, 1, 2, 5**0.5),
-        ({...: 1}, 0.6, 0.8, 1),  # one entry, one norm, of all that it governs together
-        (1, 0.6, 0.8, 1),
-        ({"a": math.inf, "b": 0}, 3, 0, math.inf),
-    ],
-)
-def test_a_bound_for_each_part(clip_norm, a, b, sensitivity):
-    for chunk_size in (None, 1):
-        over = ptk.clipped_grad(linear, clip_norm, chunk_size=chunk_size)
-        found, info = over(TWO, ONE)
-        near([found["a"], found["b"]], [a, b])
-        assert over.sensitivity == pytest.approx(sensitivity)
-        assert isinstance(info.norms, dict) == isinstance(clip_norm, dict)
-    assert not isinstance(clip_norm, dict) or jax.tree.structure(info.norms).num_leaves in (1, 2)
+BOUNDS = [
+    ({"a": 1, "b": 2}, 1, 2, 5**0.5),
+    ({"a": 1, ...: 2}, 1, 2, 5**0.5),
+    ({...: 1}, 0.6, 0.8, 1),  # one entry, one norm, of all that it governs together
+    (1, 0.6, 0.8, 1),
+    (np.float32(1), 0.6, 0.8, 1),
+    (jnp.float32(1), 0.6, 0.8, 1),
+    ({"a": math.inf, "b": 0}, 3, 0, math.inf),
+]
+
+
+def both(a, x, b):
+    return x * (3 * a + 4 * b)
+
+
+def test_a_bound_for_each_part():
+    @jax.jit
+    def outcomes():
+        of_trees = [
+            [ptk.clipped_grad(linear, its[0], chunk_size=size)(TWO, ONE) for size in (None, 1)]
+            for its in BOUNDS
+        ]
+        together = ptk.clipped_grad(both, 1.0, ("a", "b"))(0.0, ONE, 0.0)[0]
+        return of_trees, together, apart(0.0, ONE, b=0.0)[0]
+
+    apart = ptk.clipped_grad(both, (1.0, 2.0), (0, 2))
+    of_trees, together, of_two = outcomes()
+    for (clip_norm, a, b, sensitivity), its in zip(BOUNDS, of_trees, strict=True):
+        for found, info in its:
+            near([found["a"], found["b"]], [a, b])
+            parts = len(clip_norm) if isinstance(clip_norm, dict) else 1
+            assert jax.tree.structure(info.norms).num_leaves == parts
+        near(ptk.clipped_grad(linear, clip_norm).sensitivity, sensitivity)
+    near(together, (0.6, 0.8))
+    near(of_two, (1, 2))
+    near(apart.sensitivity, 5**0.5)
 
 
 def test_an_example_that_is_bad_in_one_part_counts_nowhere():
     over = ptk.clipped_grad(lambda p, x, y: x * p["a"] + y * p["b"], {"a": 1.0, "b": 1.0})
-    found, info = over(TWO, jnp.array([jnp.nan, 1.0]), jnp.array([1.0, 1.0]))
+    found, info = jax.jit(over)(TWO, jnp.array([jnp.nan, 1.0]), jnp.array([1.0, 1.0]))
     near([found["a"], found["b"]], [1, 1])
     near(info.weights["b"], [0, 1])
     assert int(info.nonfinite) == 1
-
-
-def test_several_arguments_are_clipped_together_or_apart():
-    def both(a, x, b):
-        return x * (3 * a + 4 * b)
-
-    near(ptk.clipped_grad(both, 1.0, ("a", "b"))(0.0, ONE, 0.0)[0], (0.6, 0.8))
-    apart = ptk.clipped_grad(both, (1.0, 2.0), (0, 2))
-    near(apart(0.0, ONE, b=0.0)[0], (1, 2))
-    assert apart.sensitivity == pytest.approx(5**0.5)
 
 
 # ---- losses that are a trap ---------------------------------------------------------------------
@@ -317,51 +326,80 @@ def test_losses_that_other_ways_to_norms_get_wrong(name):
 
 
 def test_a_matrix_and_its_transpose_have_the_same_norms():
-    w, xs = jnp.arange(6.0).reshape(2, 3), jnp.arange(12.0).reshape(4, 3)
-    one = ptk.per_example_norms(lambda w, x: jnp.tanh(w @ x).sum())(w / 9, xs)
-    near(ptk.per_example_norms(lambda w, x: jnp.tanh(x @ w).sum())(w.T / 9, xs), one)
+    w, xs = np.arange(6.0, dtype="f").reshape(2, 3) / 9, np.arange(12.0, dtype="f").reshape(4, 3)
+
+    @jax.jit
+    def outcomes():
+        one = ptk.per_example_norms(lambda w, x: jnp.tanh(w @ x).sum())(w, xs)
+        return one, ptk.per_example_norms(lambda w, x: jnp.tanh(x @ w).sum())(w.T, xs)
+
+    near(*outcomes())
 
 
 # ---- dtypes -------------------------------------------------------------------------------------
 
 
-@every_method
-def test_half_precision_has_norms_of_single_precision(how):
-    ones, xs = jnp.ones(4096, jnp.bfloat16), jnp.full((2, 4096), 1 / 256, jnp.bfloat16)
-    over = ptk.clipped_grad(lambda w, x: (w * x).sum(), 0.125, **how)
-    found, info = over(ones, xs)
-    assert found.dtype == jnp.bfloat16
-    assert info.norms.dtype == info.weights.dtype == jnp.float32
-    near(info.norms, [0.25, 0.25])  # in bfloat16, a sum of squares would stop growing at 2**-8
-    near(found.astype(np.float32), np.full(4096, 1 / 256))
+def test_half_precision_has_norms_of_single_precision():
+    ones, xs = np.ones(4096, jnp.bfloat16), np.full((2, 4096), 1 / 256, jnp.bfloat16)
+
+    @jax.jit
+    def outcomes():
+        def of_one(w, x):
+            return (w * x).sum()
+
+        return [ptk.clipped_grad(of_one, 0.125, **how)(ones, xs) for how in METHODS]
+
+    for found, info in outcomes():
+        assert found.dtype == jnp.bfloat16
+        assert info.norms.dtype == info.weights.dtype == jnp.float32
+        near(info.norms, [0.25, 0.25])  # in bfloat16, a sum of squares would stop growing at 2**-8
+        near(found.astype(np.float32), np.full(4096, 1 / 256))
 
 
 def test_double_precision():
     with jax.enable_x64(True):
-        w, xs = jnp.zeros(2), jnp.array([[3.0, 4.0], [1e-9, 0.0]])
-        found, info = ptk.clipped_grad(lambda w, x: w @ x, 1.0, chunk_size=1)(w, xs)
+        w, xs = np.zeros(2), np.array([[3.0, 4.0], [1e-9, 0.0]])
+        mixed = {"a": np.float32(0), "b": np.float64(0)}
+
+        @jax.jit
+        def outcomes():
+            return (
+                ptk.clipped_grad(lambda w, x: w @ x, 1.0, chunk_size=1)(w, xs),
+                ptk.clipped_grad(linear, 1.0)(mixed, np.ones(1)),
+            )
+
+        (found, info), (of_mixed, its) = outcomes()
         assert found.dtype == info.norms.dtype == jnp.float64
         near(found, [0.6 + 1e-9, 0.8], rtol=1e-15)
-        mixed = {"a": jnp.float32(0), "b": jnp.float64(0)}
-        found, info = ptk.clipped_grad(linear, 1.0)(mixed, jnp.ones(1))
-        assert [leaf.dtype for leaf in jax.tree.leaves(found)] == [jnp.float32, jnp.float64]
-        near(info.norms, [5])
+        assert [leaf.dtype for leaf in jax.tree.leaves(of_mixed)] == [jnp.float32, jnp.float64]
+        near(its.norms, [5])
 
 
-@every_method
-def test_complex_parameters(how):
-    def loss(z, x):
+def test_complex_parameters():
+    def of_one(z, x):
         return jnp.abs(z * x) ** 2 / 2
 
-    z, xs = jnp.complex64(3 + 4j), jnp.array([1.0, 2.0])
-    wanted = jax.vmap(jax.grad(loss), (None, 0))(z, xs)
-    near(ptk.per_example_grad(loss)(z, xs), wanted)
-    near(ptk.per_example_norms(loss)(z, xs), [5, 20])
-    near(ptk.clipped_grad(loss, 5.0, **how)(z, xs)[0], 2 * wanted[0])
+    z, xs = np.complex64(3 + 4j), np.array([1.0, 2.0], "f")
+
+    @jax.jit
+    def outcomes():
+        return (
+            jax.vmap(jax.grad(of_one), (None, 0))(z, xs),
+            ptk.per_example_grad(of_one)(z, xs),
+            ptk.per_example_norms(of_one)(z, xs),
+            [ptk.clipped_grad(of_one, 5.0, **how)(z, xs)[0] for how in METHODS],
+        )
+
+    wanted, gradient, norms, clipped = outcomes()
+    near(gradient, wanted)
+    near(norms, [5, 20])
+    for found in clipped:
+        near(found, 2 * wanted[0])
 
 
 def test_python_numbers_are_differentiated_as_by_jax():
-    gradient = ptk.per_example_grad(lambda p, x: p["w"] * x**2)({"w": 2.0, "n": 3}, XS[:, 0])
+    over = ptk.per_example_grad(lambda p, x: p["w"] * x**2)
+    gradient = over({"w": 2.0, "n": 3}, XS[:, 0])
     near(gradient["w"], [9, 0, 0])
     assert gradient["n"] is None
 

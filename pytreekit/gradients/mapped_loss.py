@@ -82,6 +82,9 @@ class MappedLoss:
 
         return loss.dressed(one)
 
+    def __reduce__(self) -> Any:  # without what is cached, which names itself after the loss
+        return type(self), (self.loss, self.in_axes, self.keep_batch_dim, self.more)
+
     def written(
         self,
         fun: Callable[..., Any],
