@@ -62,8 +62,8 @@ def train(steps: int = 100) -> tuple[eqx.nn.MLP, Array]:
     return ptk.combine(arrays, FUNCTIONS), jax.numpy.stack(losses)
 
 
-def main() -> None:
-    models, losses = train()
+def main(steps: int = 100) -> None:
+    models, losses = train(steps)
     *_, images, labels = digits.load()
     digits.report("Equinox", losses[-1], logits_of_all(models, images), labels)
 

@@ -53,8 +53,8 @@ def train(steps: int = 100) -> tuple[dict, Array]:
     return state.params, jax.numpy.stack(losses)
 
 
-def main() -> None:
-    params, losses = train()
+def main(steps: int = 100) -> None:
+    params, losses = train(steps)
     *_, images, labels = digits.load()
     digits.report("flax linen", losses[-1], logits_of_all(params, images), labels)
 

@@ -1,7 +1,8 @@
 """Eight flax NNX models, initialised, trained and evaluated at once.
 
 An NNX module is split into its graph definition, which all models share, and its state, a tree of
-arrays: that is what `ptk.vmap` maps, and what `init` and `step` return.
+arrays: that is what is trained. A whole module is a tree too, so that eight of them in one are
+evaluated as they stand.
 """
 
 from typing import Any
@@ -37,12 +38,8 @@ def init(key: Array) -> tuple[nnx.State, optax.OptState]:
     return params, OPTIMIZER.init(params)
 
 
-def logits_of(params: nnx.State, images: Array) -> Array:
-    return nnx.merge(GRAPH, params)(images)
-
-
 def loss(params: nnx.State, images: Array, labels: Array) -> Array:
-    logits = logits_of(params, images)
+    logits = nnx.merge(GRAPH, params)(images)
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
 
@@ -52,26 +49,30 @@ def step(params: Any, state: Any, images: Array, labels: Array) -> tuple[Any, An
     return optax.apply_updates(params, updates), state, value
 
 
+def logits_of(model: Classifier, images: Array) -> Array:
+    return model(images)
+
+
 init_all = ptk.vmap(init, in_axes=ptk.SPLIT, axis_size=MEMBERS)
 step_all = jax.jit(ptk.vmap(step, in_axes={"params": 0, "state": 0, ...: None}))
-logits_of_all = ptk.vmap(logits_of, in_axes={"params": 0, "images": None})
+logits_of_all = ptk.vmap(logits_of, in_axes={"model": 0, "images": None})
 
 
-def train(steps: int = 100) -> tuple[nnx.State, Array]:
-    """The trained parameters, stacked, and the loss of each model at every step."""
+def train(steps: int = 100) -> tuple[Classifier, Array]:
+    """The trained models, stacked in one, and the loss of each at every step."""
     images, labels, *_ = digits.load()
     params, state = init_all(jax.random.key(0))
     losses = []
     for _ in range(steps):
         params, state, values = step_all(params, state, images, labels)
         losses.append(values)
-    return params, jax.numpy.stack(losses)
+    return nnx.merge(GRAPH, params), jax.numpy.stack(losses)
 
 
-def main() -> None:
-    params, losses = train()
+def main(steps: int = 100) -> None:
+    models, losses = train(steps)
     *_, images, labels = digits.load()
-    digits.report("flax NNX", losses[-1], logits_of_all(params, images), labels)
+    digits.report("flax NNX", losses[-1], logits_of_all(models, images), labels)
 
 
 if __name__ == "__main__":

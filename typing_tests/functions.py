@@ -88,7 +88,6 @@ def planned_and_checked(x: Array) -> None:
     assert_type(plain.in_chunks(8)(x), Array)
     assert_type(plain.__wrapped__(x), Array)
     assert_type(plain.__name__, str)
-    plain.plan(x, outputs="yes")  # error
     plain.plan(x).unknown()  # error
     plain.check(x, unknown=2.0)  # error
     plain.check("x")  # error

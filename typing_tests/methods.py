@@ -110,7 +110,6 @@ def planned_and_checked(model: Model, x: Array) -> None:
     assert_type(model.mapped.__name__, str)
     assert_type(Model.mapped.plan(model, x), VmapPlan)
     assert_type(Model.mapped.check(model, x), tuple[ptk.Fault, ...])
-    model.mapped.plan(x, outputs="yes")  # error
     model.mapped.check("x")  # error
     model.mapped.check(model, x)  # error
     model.mapped.in_chunks(8)("x")  # error
