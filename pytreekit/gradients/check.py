@@ -68,10 +68,11 @@ def _shared(call: Call, positions: list[int]) -> list[Any]:
     its = list(zip(call.passed, call.specs(), strict=True))
     specs = {name: spec for (name, _, extra), (spec, _) in its if extra is None}
     shared = [call.passed[position].name for position in positions]
+    axes: dict[Any, Any] = dict.fromkeys(shared)
     rest = {name: spec for name, spec in specs.items() if name not in shared}
-    if all(type(spec) is int and spec == 0 for spec in rest.values()):
-        rest = {...: 0}
-    return [NewAxes(marked({**dict.fromkeys(shared), **rest}))]
+    is_default = all(type(spec) is int and spec == 0 for spec in rest.values())
+    axes.update({...: 0} if is_default else rest)
+    return [NewAxes(marked(axes))]
 
 
 def _mapped(call: Call, position: int, repairs: list[Any]) -> list[Finding]:
