@@ -106,9 +106,9 @@ def test_gradients_values_and_norms():
         (2.5, [1.5, 4], [0.5, 1, 1]),
         (5.0, [3, 6], [1, 1, 1]),  # at the boundary nothing is shrunk
         (math.inf, [3, 6], [1, 1, 1]),
-        (0.0, [0, 0], [0, 0, 1]),
-        (-1.0, [0, 0], [0, 0, 1]),  # a traced bound is trusted, but lets no gradient pass
-        (math.nan, [0, 0], [0, 0, 1]),
+        (0.0, [0, 0], [0, 0, 0]),
+        (-1.0, [0, 0], [0, 0, 0]),  # a traced bound is trusted, but lets no gradient pass
+        (math.nan, [0, 0], [0, 0, 0]),
     ],
 )
 def test_the_sum_of_clipped_gradients(how, clip_norm, gradient, weights):

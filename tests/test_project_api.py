@@ -17,9 +17,10 @@ from .api_snapshot import snapshot
 ROOT = Path(__file__).parents[1]
 ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
-    "SPLIT", "Fault", "SpecError", "SpecWarning", "axes_like", "bind", "combine", "diff",
-    "if_array", "partition", "raise_faults", "stack", "suggest_chunk_size", "summary",
-    "unstack", "vmap",
+    "SPLIT", "ClipInfo", "Fault", "SpecError", "SpecWarning", "axes_like", "bind",
+    "clipped_grad", "combine", "diff", "gradient_statistics", "if_array", "partition",
+    "per_example_grad", "per_example_norms", "per_example_value_and_grad", "raise_faults",
+    "stack", "suggest_chunk_size", "summary", "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_single_trace",

@@ -109,9 +109,13 @@ class MappedLoss:
         faults, _ = with_hints(self.written(self._of_one, chunk_size), check_written)
         return faults
 
+    @property
+    def _shares_by_default(self) -> bool:
+        return isinstance(self.in_axes, str) and self.in_axes == EXAMPLES
+
     def _axes(self, count: int) -> Any:
         loss, axes = self.loss, self.in_axes
-        if axes is EXAMPLES:
+        if self._shares_by_default:
             names = loss.argnums.names(loss.fun)
             if not all(names):
                 return tuple(None if at in loss.argnums.which else 0 for at in range(count))
@@ -159,7 +163,7 @@ class MappedLoss:
 
     def _check(self, call: Call) -> list[Finding]:
         found = check_differentiated(self.loss, call, self.more)
-        return [_told(finding, by_default=self.in_axes is EXAMPLES) for finding in found]
+        return [_told(finding, by_default=self._shares_by_default) for finding in found]
 
     def _check_value(
         self, args: Args, kwargs: Kwargs, faults: tuple[Fault, ...]
@@ -211,7 +215,7 @@ def _told(finding: Finding, *, by_default: bool) -> Finding:
 def copied_axes(in_axes: Any) -> Any:
     """A copy of in_axes: later changes to it have no effect."""
     if isinstance(in_axes, str):
-        return EXAMPLES if in_axes == EXAMPLES else in_axes
+        return in_axes
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     try:
         return copied(marked(in_axes))

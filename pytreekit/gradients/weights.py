@@ -27,8 +27,8 @@ def weight(norm: Array, clip_norm: Any, *, rescale: bool) -> Array:
         larger = jnp.maximum(norm, bound)
         some = jnp.where(larger > 0, larger, jnp.ones_like(larger))
         return jnp.where(larger > 0, 1 / some, jnp.zeros_like(larger))
-    over = norm > bound
-    return jnp.where(over, bound / jnp.where(over, norm, 1), jnp.ones_like(norm))
+    over = (norm > bound) | (bound == 0)  # a norm of 0 may be that of what is too small to square
+    return jnp.where(over, bound / jnp.where(norm > bound, norm, 1), jnp.ones_like(norm))
 
 
 def kept(norms: Sequence[Array], real: Array | None, *, nan_safe: bool) -> Array | None:

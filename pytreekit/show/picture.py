@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import html as markup
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-WIDTH = 720
-ROW, GAP, MARGIN = 18, 6, 16
-NAMES = 260
+WIDTH = 720.0
+ROW, GAP, MARGIN = 18.0, 6.0, 16.0
+NAMES = 260.0
 """The room for the names of bars that lie."""
 
-STANDING = 140
+STANDING = 140.0
 """How high bars that stand can be."""
 
 MOST_BINS = 40
 
-CHARACTER = 7
+CHARACTER = 7.0
 """The width of a character, about."""
 
 
@@ -55,7 +56,7 @@ def svg(charts: Sequence[Chart]) -> str:
         drawn, height = _standing(chart.bars, top) if chart.standing else _lying(chart.bars, top)
         parts += drawn
         top += height + MARGIN
-    size = f'width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
+    size = f'width="{WIDTH:g}" height="{top:g}" viewBox="0 0 {WIDTH:g} {top:g}"'
     style = 'font-family="monospace" font-size="12" fill="currentColor"'
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style} role="img">'
     return "\n".join([opening, *parts, "</svg>"]) + "\n"
@@ -63,11 +64,11 @@ def svg(charts: Sequence[Chart]) -> str:
 
 def _lying(bars: Sequence[Bar], top: float) -> tuple[list[str], float]:
     room = WIDTH - NAMES - 2 * MARGIN - 12 * CHARACTER
-    longest = max((bar.length for bar in bars), default=0) or 1
+    longest = max((bar.length for bar in bars), default=0.0) or 1.0
     parts = []
     for number, bar in enumerate(bars):
         y = top + number * (ROW + GAP)
-        name, length = _cut(bar.name, NAMES // CHARACTER), room * max(bar.length, 0) / longest
+        name, length = _cut(bar.name, int(NAMES / CHARACTER)), room * max(bar.length, 0.0) / longest
         parts.append(_text(MARGIN, y + ROW - GAP, name))
         parts.append(_box(MARGIN + NAMES, y, length, ROW - 2))
         parts.append(_text(MARGIN + NAMES + length + GAP, y + ROW - GAP, bar.told))
@@ -76,8 +77,8 @@ def _lying(bars: Sequence[Bar], top: float) -> tuple[list[str], float]:
 
 def _standing(bars: Sequence[Bar], top: float) -> tuple[list[str], float]:
     width = (WIDTH - 2 * MARGIN) / max(len(bars), 1)
-    longest = max((bar.length for bar in bars), default=0) or 1
-    every = max(1, -(-len(bars) * 9 * CHARACTER // (WIDTH - 2 * MARGIN)))
+    longest = max((bar.length for bar in bars), default=0.0) or 1.0
+    every = max(1, math.ceil(9 * CHARACTER / width))
     parts = []
     for number, bar in enumerate(bars):
         x, height = MARGIN + number * width, STANDING * bar.length / longest
