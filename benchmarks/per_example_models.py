@@ -30,10 +30,9 @@ def _cross_entropy(logits: Array, label: Array) -> Array:
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), label[..., None], -1).mean()
 
 
-def mlp() -> Model:
-    """784, 512, 512 and 10 units, 128 images."""
+def mlp(sizes: tuple[int, ...] = (784, 512, 512, 10), examples: int = 128) -> Model:
+    """Four layers of units, as wide as that."""
     keys = jax.random.split(jax.random.key(0), 5)
-    sizes = (784, 512, 512, 10)
     params = [
         {"w": _normal(key, here, there), "b": jnp.zeros(there)}
         for key, here, there in zip(keys[:3], sizes[:-1], sizes[1:], strict=True)
@@ -45,18 +44,18 @@ def mlp() -> Model:
             hidden = jax.nn.relu(hidden @ layer["w"] + layer["b"])
         return _cross_entropy(hidden @ params[-1]["w"] + params[-1]["b"], label)
 
-    labels = jax.random.randint(keys[4], (128,), 0, 10)
-    return Model("MLP", loss, params, (jax.random.normal(keys[3], (128, 784)), labels))
+    labels = jax.random.randint(keys[4], (examples,), 0, sizes[-1])
+    return Model("MLP", loss, params, (jax.random.normal(keys[3], (examples, sizes[0])), labels))
 
 
-def convnet() -> Model:
-    """Two convolutions and two dense layers, 64 images."""
+def convnet(side: int = 28, width: int = 64, examples: int = 64) -> Model:
+    """Two convolutions and two dense layers, over square images."""
     keys = jax.random.split(jax.random.key(1), 6)
     params = {
         "conv1": _normal(keys[0], 3, 3, 1, 16, fan_in=9),
         "conv2": _normal(keys[1], 3, 3, 16, 32, fan_in=144),
-        "dense1": _normal(keys[2], 1568, 64),
-        "dense2": _normal(keys[3], 64, 10),
+        "dense1": _normal(keys[2], 2 * side**2, width),
+        "dense2": _normal(keys[3], width, 10),
     }
     layout = ("NHWC", "HWIO", "NHWC")
 
@@ -71,12 +70,15 @@ def convnet() -> Model:
         hidden = jax.nn.relu(hidden.reshape(-1) @ params["dense1"])
         return _cross_entropy(hidden @ params["dense2"], label)
 
-    labels = jax.random.randint(keys[5], (64,), 0, 10)
-    return Model("convnet", loss, params, (jax.random.normal(keys[4], (64, 28, 28, 1)), labels))
+    labels = jax.random.randint(keys[5], (examples,), 0, 10)
+    images = jax.random.normal(keys[4], (examples, side, side, 1))
+    return Model("convnet", loss, params, (images, labels))
 
 
-def transformer(words: int = 1000, length: int = 64, width: int = 128, heads: int = 4) -> Model:
-    """One causal block between an embedding and an output layer, 32 texts."""
+def transformer(
+    words: int = 1000, length: int = 64, width: int = 128, heads: int = 4, examples: int = 32
+) -> Model:
+    """One causal block between an embedding and an output layer."""
     keys = jax.random.split(jax.random.key(2), 9)
     params = {
         "embedding": _normal(keys[0], words, width, fan_in=400),
@@ -110,12 +112,12 @@ def transformer(words: int = 1000, length: int = 64, width: int = 128, heads: in
         x += hidden @ params["down"]
         return _cross_entropy(normed(x, params["scales"][2]) @ params["words"], following)
 
-    texts = jax.random.randint(keys[7], (2, 32, length), 0, words)
+    texts = jax.random.randint(keys[7], (2, examples, length), 0, words)
     return Model("transformer block", loss, params, (texts[0], texts[1]))
 
 
-def scanned(layers: int = 8, length: int = 32, width: int = 128) -> Model:
-    """Eight stacked layers under `lax.scan`, 32 sequences."""
+def scanned(layers: int = 8, length: int = 32, width: int = 128, examples: int = 32) -> Model:
+    """Stacked layers under `lax.scan`, over sequences."""
     keys = jax.random.split(jax.random.key(3), 4)
     params = {
         "up": _normal(keys[0], layers, width, 2 * width, fan_in=width),
@@ -130,8 +132,8 @@ def scanned(layers: int = 8, length: int = 32, width: int = 128) -> Model:
 
         return jnp.square(lax.scan(layer, sequence, params)[0] - wanted).mean()
 
-    batch = jax.random.normal(keys[2], (2, 32, length, width))
-    return Model("8 scanned layers", loss, params, (batch[0], batch[1]))
+    batch = jax.random.normal(keys[2], (2, examples, length, width))
+    return Model(f"{layers} scanned layers", loss, params, (batch[0], batch[1]))
 
 
 MODELS = (mlp, convnet, transformer, scanned)

@@ -35,7 +35,9 @@ def test_inside_shard_map_each_gradient_is_clipped_before_any_sum(count):
     def on_each(w, xs):
         gradients = ptk.per_example_grad(scaled)(w, xs)
         norms = ptk.per_example_norms(scaled)(w, xs)
-        naive = jax.lax.pmean(jax.grad(lambda w: jax.vmap(scaled, (None, 0))(w, xs).mean())(w), "data")
+        naive = jax.lax.pmean(
+            jax.grad(lambda w: jax.vmap(scaled, (None, 0))(w, xs).mean())(w), "data"
+        )
         sums = {}
         for method in ("materialize", "chunked"):
             for clip_norm in (1.0, 1e9):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.core import Tracer
 
 from ..faults import Fault
@@ -51,9 +52,10 @@ class ClipNorms:
         """A group for each entry."""
         return [Group(NAME + paths.text(path), bound) for path, bound in _entries(self.spec)]
 
-    def grouped(self, values_of: Sequence[Any]) -> Any:
-        """A value for each group in the structure of clip_norm."""
-        return jax.tree.structure(self.spec).unflatten(values_of)
+    def grouped(self, values_of: Array) -> Any:
+        """The columns of an array, one for each group, in the structure of clip_norm."""
+        columns = [values_of[:, index] for index in range(values_of.shape[1])]
+        return jax.tree.structure(self.spec).unflatten(columns)
 
     def group_of_each(self, floats: Floats, names: Sequence[str], *, single: bool) -> list[int]:
         """The number of the group that each differentiated leaf is in."""

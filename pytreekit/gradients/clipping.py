@@ -106,8 +106,8 @@ class ClippedGrad(Generic[P]):
             self._reduced(leaf, sums.examples).astype(jnp.asarray(its).dtype)
             for leaf, its in zip(sums.gradients, floats.leaves, strict=True)
         ]
-        grouped = self._options.clip_norms.grouped
-        info = ClipInfo(grouped(sums.norms), grouped(sums.weights), sums.values, sums.aux)
+        norms, weights = map(self._options.clip_norms.grouped, (sums.norms, sums.weights))
+        info = ClipInfo(norms, weights, sums.values, sums.aux)
         return self._mapped.loss.gradient_of(floats.gradient(gradients)), info
 
     def plan(self, *args: Any, **kwargs: Any) -> ClipPlan:

@@ -24,16 +24,16 @@ class Sums(NamedTuple):
     Attributes:
         gradients: For each differentiated leaf, the sum of what was clipped.
         examples: How many examples are real.
-        norms: For each group, the norms of all examples before they are clipped, `float[batch]`.
-        weights: For each group, what each example was multiplied with.
+        norms: The norm of each group of each example before it is clipped, `float[batch,groups]`.
+        weights: What it was multiplied with.
         values: The losses.
         aux: What else the loss returned.
     """
 
     gradients: list[Array]
     examples: Array
-    norms: list[Array]
-    weights: list[Array]
+    norms: Array
+    weights: Array
     values: Array
     aux: Any
 
@@ -72,7 +72,7 @@ class Clipping:
             keep = kept(norms, real, nan_safe=self.nan_safe)
             weights = self._weights(norms, keep)
             rows = zip(gradients, groups, strict=True)
-            sums = [weighted_sum(weights[group], leaf, keep) for leaf, group in rows]
+            sums = [weighted_sum(weights[:, group], leaf, keep) for leaf, group in rows]
             return (sums, _count(value, real)), _told(norms, weights, value, aux, real)
 
         def merge(one: Any, other: Any) -> Any:
@@ -100,7 +100,7 @@ class Clipping:
         norms, value, aux, real = over(*args, **kwargs)
         keep = kept(norms, real, nan_safe=self.nan_safe)
         weights = self._weights(norms, keep)
-        gradients = self._reweighted(args, kwargs, weights[0], keep)
+        gradients = self._reweighted(args, kwargs, weights[:, 0], keep)
         return Sums(gradients, _count(value, real), *_told(norms, weights, value, aux, real))
 
     def _reweighted(
@@ -125,17 +125,19 @@ class Clipping:
         any_good = jnp.any(keep)  # else a bad example stood in for all of them
         return [jnp.where(any_good, leaf, jnp.zeros_like(leaf)) for leaf in gradients]
 
-    def _norms(self, example: Example, groups: Sequence[int]) -> list[Array]:
+    def _norms(self, example: Example, groups: Sequence[int]) -> Array:
         """The norm of each group of the gradient of an example."""
         parts: list[list[Array]] = [[] for _ in self.clip_norms.groups]
         for square, group in zip(example.squares(), groups, strict=True):
             parts[group].append(square)
-        return [root(total(its)) for its in parts]
+        squares = [total(its) for its in parts]
+        wide = jnp.result_type(*squares)
+        return root(jnp.stack([square.astype(wide) for square in squares]))
 
-    def _weights(self, norms: Sequence[Array], keep: Array | None) -> list[Array]:
-        rows = zip(norms, self.clip_norms.groups, strict=True)
-        weights = [weight(norm, group.bound, rescale=self.rescale) for norm, group in rows]
-        return [masked(its, keep) for its in weights]
+    def _weights(self, norms: Array, keep: Array | None) -> Array:
+        bounds = [jnp.asarray(group.bound).astype(norms.dtype) for group in self.clip_norms.groups]
+        weights = weight(norms, jnp.stack(bounds), rescale=self.rescale)
+        return weights if keep is None else masked(weights, keep[:, None])
 
 
 def _count(values: Array, real: Array | None) -> Array:
@@ -146,7 +148,8 @@ def _count(values: Array, real: Array | None) -> Array:
 
 
 def _told(
-    norms: Sequence[Array], weights: list[Array], values: Array, aux: Any, real: Array | None
+    norms: Array, weights: Array, values: Array, aux: Any, real: Array | None
 ) -> tuple[Any, ...]:
     """What is told of each example. One that is not real has norm and loss 0."""
-    return [masked(norm, real) for norm in norms], weights, masked(values, real), aux
+    its_norms = norms if real is None else masked(norms, real[:, None])
+    return its_norms, weights, masked(values, real), aux

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,13 +30,12 @@ def weight(norm: Array, clip_norm: Any, *, rescale: bool) -> Array:
     return jnp.where(over, bound / jnp.where(norm > bound, norm, 1), jnp.ones_like(norm))
 
 
-def kept(norms: Sequence[Array], real: Array | None, *, nan_safe: bool) -> Array | None:
+def kept(norms: Array, real: Array | None, *, nan_safe: bool) -> Array | None:
     """Which examples are to count at all: real ones, of a gradient that is finite throughout."""
-    keep = real
-    for norm in norms if nan_safe else ():
-        finite = jnp.isfinite(norm)
-        keep = finite if keep is None else keep & finite
-    return keep
+    if not nan_safe:
+        return real
+    finite = jnp.isfinite(norms).all(axis=-1)
+    return finite if real is None else finite & real
 
 
 def weighted_sum(weights: Array, leaf: Array, keep: Array | None) -> Array:
