@@ -87,7 +87,7 @@ FURTHER: dict[str, Setup] = {
 }
 
 ELSEWHERE = {"PTK110", "PTK111", "PTK205", "PTK951", "PTK952", "PTK953"}  # not in axes
-NOT_A_CALL = {"PTK001, example 2", "PTK104, example 4"}  # of a mapped function
+NOT_A_CALL = {"PTK001, example 2", "PTK104, example 4", "PTK602, example 2"}  # of a mapped function
 SETUPS: dict[str, Callable[[], Setup]] = {
     **{name: case.build for name, case in CASES.items() if not case.accepts},
     **{
@@ -282,7 +282,7 @@ def complaints(setup: Setup, error: ptk.SpecError, hint: str) -> tuple[list[str]
 
 def refused(setup: Setup, error: ptk.SpecError) -> Exception | None:
     """What jax.vmap has against the repaired spec, if it has a say before the function has."""
-    name = re.search(r" in (in_axes|out_axes), ", str(error))[1]
+    name = "out_axes" if " in out_axes, " in str(error) else "in_axes"
     reader, run = Reader(setup, error, []), Run()
     reader.options[name] = error.repaired
     later = error_of(reader.setup)

@@ -27,7 +27,7 @@ from .vmap_outcome import Log, Outcome, function, split, trace, trace_in_turn
 # Whether a warning comes is tested elsewhere; here only that it changes nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::pytreekit.SpecWarning")
 
-EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "1200"))
+EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "800"))
 
 
 def search(style: Style, share: float, check: Callable[[Call, bool], str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from ..specs.bind import Binding
 from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
+from .annotations import Declared
 
 
 class InArgument(NamedTuple):
@@ -53,6 +54,7 @@ class Call:
         spmd_axis_name: As `jax.vmap` takes it.
         chunk_size: How many examples are mapped at once, None for all.
         keep_axis: Whether the function gets each example as a batch of one.
+        declared: What the annotations of `fun` say of one example, None for nothing.
         broadcasts: Whether an output may be broadcast to the axis size, though nothing is mapped.
     """
 
@@ -64,6 +66,7 @@ class Call:
     spmd_axis_name: Any = None
     chunk_size: int | None = None
     keep_axis: bool = False
+    declared: Declared | None = None
     broadcasts: bool = True
 
     @functools.cached_property

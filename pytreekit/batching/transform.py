@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..faults import Fault
 from .chunks import Chunks, Fold
 from .forms import SPLIT, can_be_sliced, is_axis, resolved
 from .outputs import OutputCheck, Refusal
@@ -20,6 +21,8 @@ from .stand_in import with_stand_in
 from .structures import MOST
 from .underway import Running, underway
 from .varying import varying
+
+Judge = Callable[[Any], Iterable[Fault]]
 
 
 class OutputRefused(Exception):  # noqa: N818  it never leaves this package
@@ -42,7 +45,7 @@ class Batched:
         fold: What is made of the outputs, None to return them as they are.
     """
 
-    def __init__(  # noqa: PLR0913  each call of it says all of this
+    def __init__(
         self,
         fun: Callable[..., Any],
         structure: Any,
@@ -57,6 +60,7 @@ class Batched:
         fold: Fold | None = None,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._fun = fun
         self._structure = structure
         self._keys = [index for index, axis in enumerate(axes) if axis is SPLIT]
@@ -145,7 +149,7 @@ class Batched:
             self._sized[handed, count] = known
         return known
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """Trace the function to see its outputs: `.outputs`, or `.refusal`; leaves may be abstract.
 
         Raises:
@@ -159,6 +163,7 @@ class Batched:
         handed = sorted({*self._mapped, *abstract})
         running = Running(leaves)
         running.size = size
+        running.judge = judge or running.judge
         over = self._vmap(handed, look=True, out_axes=0, axis_size=size)
         with contextlib.suppress(OutputRefused):
             _called(running, jax.eval_shape, over, [leaves[index] for index in handed])
@@ -217,6 +222,7 @@ class Batched:
                     raise OutputRefused
                 if look:
                     running.outputs = check.planned(out, varies, running.size)
+                    running.misfits = tuple(running.judge(out))
             return out
 
         signature = inspect.signature(body)
@@ -258,6 +264,7 @@ class ByLeaf:
         sparse: bool = False,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._axes = axes
         self._batched = functools.lru_cache(MOST)(batched)
 
@@ -265,9 +272,9 @@ class ByLeaf:
         """Call the function on the leaves of `running`."""
         return self._of(running.leaves)(running)
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """As `Batched.look`."""
-        return self._of(leaves).look(leaves, size)
+        return self._of(leaves).look(leaves, size, judge)
 
     def refusal(self, leaves: list[Any]) -> Refusal | None:
         """As `Batched.refusal`."""

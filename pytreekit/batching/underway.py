@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..faults import Fault
 from .outputs import PlannedOutput, Refusal
 
 
@@ -27,11 +28,13 @@ class Running:
         refusal: Why what it returned is refused.
         size: The size of the batch, where a plan asks for the outputs.
         outputs: What it would do with these then.
+        judge: Finds what does not fit in what the function returned for one example.
+        misfits: What it found.
     """
 
     __slots__ = (
-        "axes", "entered", "good", "handed", "leaves", "outputs", "refusal", "returned", "size",
-        "tracers",
+        "axes", "entered", "good", "handed", "judge", "leaves", "misfits", "outputs", "refusal",
+        "returned", "size", "tracers",
     )  # fmt: skip
 
     def __init__(self, leaves: list[Any], good: Any = None) -> None:
@@ -45,6 +48,8 @@ class Running:
         self.refusal: Refusal | None = None
         self.size: Any = None
         self.outputs: tuple[PlannedOutput, ...] = ()
+        self.judge: Callable[[Any], Iterable[Fault]] = lambda out: ()
+        self.misfits: tuple[Fault, ...] = ()
 
 
 class Underway(threading.local):

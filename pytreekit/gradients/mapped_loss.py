@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from ..batching.annotations import Declared, declared
 from ..batching.call import Call
 from ..batching.chunks import Fold
 from ..batching.manual import in_shard_map, varying_axes, varying_over
@@ -153,8 +154,15 @@ class MappedLoss:
 
     def call(self, args: Args, kwargs: Kwargs) -> Call:
         """A call of the mapped loss, which may be faulty."""
-        axes = self._axes(len(args))
-        return Call(self._of_one, axes, args, kwargs, keep_axis=self.keep_batch_dim)
+        axes, keep = self._axes(len(args)), self.keep_batch_dim
+        return Call(self._of_one, axes, args, kwargs, keep_axis=keep, declared=self._declared)
+
+    @functools.cached_property
+    def _declared(self) -> Declared | None:
+        """What annotations say of one example; those of a batch of one say something else."""
+        found = None if self.keep_batch_dim else declared(self.loss.fun)
+        mask = frozenset([self.loss.mask] if self.loss.mask else [])
+        return found and found._replace(returns=..., names=found.names | mask)
 
     def names(self, call: Call) -> list[str]:
         """What messages call the arguments that are differentiated."""

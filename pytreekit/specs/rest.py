@@ -108,9 +108,7 @@ def _filled(rest: Rest, tree: Any, is_leaf: IsLeaf, path: KeyPath, from_rest: se
     return filled | {key: expanded(entry, None)[0] for key, entry in extra.items()}
 
 
-def _below(
-    tree: Any, path: KeyPath, is_leaf: IsLeaf, opened: dict[KeyPath, dict[str, Any]]
-) -> Any:
+def _below(tree: Any, path: KeyPath, is_leaf: IsLeaf, opened: dict[KeyPath, dict[str, Any]]) -> Any:
     """What lies at a path of the tree, None where nothing does.
 
     `opened` has the children of the nodes on the way to earlier places, and gets those on this one.
