@@ -158,7 +158,7 @@ def vmap(
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
         _raise_written(written)
-        written = Written(fun, _copied(written.in_axes), _copied(out_axes), *more)
+        written = Written(fun, copied(written.in_axes), copied(out_axes), *more)
     kind = Inferring if written.infers else Vmapped
     return kind(written, axis_size, checks=checks)
 
@@ -170,14 +170,14 @@ def _raise_written(written: Written) -> None:
     if faults:
         raise SpecError(
             faults,
-            doing=f"vmap({values.function(written.fun)})",
+            doing=f"{written.doing}({values.function(written.fun)})",
             where=where,
             when="on wrapping",
             repaired=getattr(repaired, where, None) if where and repaired else None,
         ) from None
 
 
-def _copied(spec: Any) -> Any:
+def copied(spec: Any) -> Any:
     """A copy of the containers of a spec: later changes to the original have no effect."""
     axes, structure = jax.tree.flatten(spec, is_leaf=lambda node: node is None)
     try:

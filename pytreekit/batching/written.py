@@ -22,7 +22,7 @@ from ..specs.ruled import is_rules
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
-from .chunks import check_chunks
+from .chunks import Fold, check_chunks
 from .forms import is_axis, is_form
 from .infer import INFER
 from .names import unknown_names
@@ -38,7 +38,11 @@ class Write(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The options of `vmap` as they are written, before any call."""
+    """The options of `vmap` as they are written, before any call.
+
+    The last three are for what is built on it: what messages call that, whether an example keeps
+    its batch axis, of size one, and what chunks come to where they are not put together.
+    """
 
     fun: Callable[..., Any]
     in_axes: Any
@@ -48,6 +52,9 @@ class Written:
     chunk_size: Any = None
     remat: bool = False
     check_types: bool = True
+    doing: str = "vmap"
+    keep_axis: bool = False
+    fold: Fold | None = None
 
     @property
     def is_plain(self) -> bool:
