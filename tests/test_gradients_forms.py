@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float
 
 import pytreekit as ptk
 
@@ -352,3 +353,20 @@ def test_options_are_copied():
     before = over(PARAMS, XS, YS)[0]["w"]
     clip_norm["w"], in_axes["params"] = 0.0, 0
     near(over(PARAMS, XS, YS)[0]["w"], before)
+
+
+# ---- annotations --------------------------------------------------------------------------------
+
+
+def declared(w: Float[Array, " d"], x: Float[Array, " d"], y: Float[Array, ""]) -> Float[Array, ""]:
+    return plain(w, x, y)
+
+
+def test_annotations_of_one_example_are_held_against_calls():
+    over, square = ptk.per_example_grad(declared), jnp.ones((2, 2))
+    near(over(W, XS, YS), WANTED)
+    assert [its.code for its in over.check(W, XS[:, :1], YS)] == ["PTK603"]
+    assert [its.code for its in over.check(W, XS, XS)] == ["PTK602"]
+    inferred = ptk.clipped_grad(declared, jnp.inf, in_axes="infer", mask="real")
+    near(inferred(W, XS.T, YS, real=YS > 0)[0], WANTED[np.array(YS > 0)].sum(0))
+    assert [its.code for its in inferred.check(W, square, YS[:2], real=YS[:2] > 0)] == ["PTK605"]
