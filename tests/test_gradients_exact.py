@@ -403,31 +403,3 @@ def test_python_numbers_are_differentiated_as_by_jax():
     gradient = over({"w": 2.0, "n": 3}, XS[:, 0])
     near(gradient["w"], [9, 0, 0])
     assert gradient["n"] is None
-
-
-# ---- sensitivity --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "wanted"),
-    [
-        ({}, 2.0),
-        ({"normalize_by": 4}, 0.5),
-        ({"rescale_to_unit_norm": True}, 1.0),
-        ({"rescale_to_unit_norm": True, "normalize_by": 4}, 0.25),
-        ({"reduction": "mean"}, 2.0),
-        ({"nan_safe": False}, math.inf),
-        ({"method": "chunked"}, 2.0),
-    ],
-)
-def test_sensitivity(options, wanted):
-    assert ptk.clipped_grad(loss, 2.0, **options).sensitivity == wanted
-    assert jit(lambda c: ptk.clipped_grad(loss, c, **options).sensitivity)(2.0) == wanted
-
-
-def test_the_plan_knows_the_sensitivity_of_a_mean_over_so_many():
-    over = ptk.clipped_grad(loss, 2.0, reduction="mean")
-    assert over.plan(W, XS, YS).sensitivity == pytest.approx(4 / 3)
-    assert over.plan(W, XS[:1], YS[:1]).sensitivity == 2.0
-    masked = ptk.clipped_grad(loss, 2.0, reduction="mean", mask="real")
-    assert masked.plan(W, XS, YS, real=jnp.ones(3, bool)).sensitivity == 2.0
