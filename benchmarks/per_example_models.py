@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 Loss = Callable[[Any, Any], Array]
@@ -90,7 +91,7 @@ def transformer(
         "down": _normal(keys[5], 4 * width, width),
         "words": _normal(keys[6], width, words),
     }
-    mask = jnp.tril(jnp.ones((length, length), bool))
+    mask = np.tril(np.ones((length, length), bool))
 
     def normed(x: Array, scale: Array) -> Array:
         centred = x - x.mean(-1, keepdims=True)

@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
+from .quick import jit
+
 XS = jnp.arange(8.0)
 
 
@@ -53,7 +55,7 @@ def test_inside_shard_map_each_gradient_is_clipped_before_any_sum(count):
     mapped = jax.shard_map(
         on_each, mesh=mesh_of(count), in_specs=(P(), P("data")), out_specs=out_specs
     )
-    gradients, norms, sums, naive, (mean, masked) = jax.jit(mapped)(1.0, XS)
+    gradients, norms, sums, naive, (mean, masked) = jit(mapped)(1.0, XS)
     near(gradients, XS)
     near(norms, XS)
     near(sums, [7, 28, 7, 28])
@@ -86,7 +88,7 @@ def problem():
 @functools.cache
 def on_one_device():
     given, outcomes = problem()
-    return jax.jit(outcomes)(*given)
+    return jit(outcomes)(*given)
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
@@ -96,7 +98,7 @@ def test_a_batch_split_over_eight_devices_gives_what_one_device_does(kind):
     params = jax.device_put(params, NamedSharding(mesh, P()))
     xs, ys = jax.device_put((xs, ys), NamedSharding(mesh, P("data")))
     with jax.set_mesh(mesh):
-        found = jax.jit(outcomes)(params, xs, ys)
+        found = jit(outcomes)(params, xs, ys)
     assert found[0]["w"].sharding.spec[0] == "data"
     jax.tree.map(near, found, on_one_device())
 
@@ -112,6 +114,6 @@ def test_the_norm_of_a_parameter_that_is_split_inside_shard_map_is_that_of_all_p
     mapped = jax.shard_map(
         on_each, mesh=mesh_of(2), in_specs=(P("data"), P(None, "data")), out_specs=(P(), P("data"))
     )
-    norms, clipped = jax.jit(mapped)(jnp.zeros(2), jnp.array([[3.0, 4.0], [0.0, 2.0]]))
+    norms, clipped = jit(mapped)(jnp.zeros(2), jnp.array([[3.0, 4.0], [0.0, 2.0]]))
     near(norms, [5, 2])
     near(clipped, [0.6, 1.8])

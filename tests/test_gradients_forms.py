@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float
 
 import pytreekit as ptk
+
+from .quick import jit
 
 XS = jnp.arange(8.0).reshape(4, 2)
 YS = jnp.array([1.0, -1.0, 2.0, 0.5])
@@ -58,7 +61,7 @@ def test_several_arguments_give_a_tuple():
     def two(a, x, b):
         return a * x * b
 
-    @jax.jit
+    @jit
     def outcomes():
         ways = [ptk.per_example_grad(two, its) for its in ((0, 2), ("a", "b"), [0, "b"])]
         alone = ptk.per_example_grad(two, (2,), in_axes=(None, 0, None))(2.0, YS, 3.0)
@@ -96,14 +99,14 @@ def of_rest(w, *args):
 )  # fmt: skip
 def test_losses_of_every_kind_of_callable(of_one):
     over, clipped = ptk.per_example_grad(of_one), ptk.clipped_grad(of_one, jnp.inf)
-    gradient, (total, _) = jax.jit(lambda *its: (over(*its), clipped(*its)))(W, XS, YS)
+    gradient, (total, _) = jit(lambda *its: (over(*its), clipped(*its)))(W, XS, YS)
     near(gradient, WANTED)
     near(total, WANTED.sum(0))
 
 
 def test_what_is_no_float_is_left_alone_and_told():
     over = ptk.per_example_grad(loss)
-    gradient = jax.jit(lambda: over(PARAMS, XS, YS))()
+    gradient = jit(lambda: over(PARAMS, XS, YS))()
     assert {name: its for name, its in gradient.items() if its is None}.keys() == {
         "step", "act", "on",
     }  # fmt: skip
@@ -120,7 +123,7 @@ def test_what_is_no_float_is_left_alone_and_told():
 def test_leaves_that_are_frozen(where):
     over = ptk.clipped_grad(loss, 1.0, where=where)
 
-    @jax.jit
+    @jit
     def outcomes():
         return over(PARAMS, XS, YS), ptk.per_example_grad(loss)(PARAMS, XS, YS)
 
@@ -145,7 +148,7 @@ def test_a_key_among_the_parameters_is_left_alone():
 def test_what_else_the_loss_returns(chunk_size):
     options = {"has_aux": True, "chunk_size": chunk_size}
 
-    @jax.jit
+    @jit
     def outcomes(*given):
         return (
             ptk.per_example_grad(with_aux, **options)(*given),
@@ -180,7 +183,7 @@ def test_keys_are_those_of_the_examples_whatever_the_chunk_and_the_method():
     in_axes = {"x": 0, "key": ptk.SPLIT, ...: None}
     xs, key = jnp.ones((6, 32)), jax.random.key(1)
 
-    @jax.jit
+    @jit
     def outcomes():
         given = (jnp.ones(32), xs), {"key": key, "rate": 0.5}
         keys = jax.random.split(key, 6)
@@ -215,7 +218,7 @@ def test_a_bad_example_is_replaced_together_with_its_key():
     key = jax.random.key(0)
     good = jax.vmap(jax.random.bits)(jax.random.split(key, 4)) % 2 == 1
     assert 0 < good.sum() < 4
-    found, info = jax.jit(over)(1.0, jnp.arange(1.0, 5), key)
+    found, info = jit(over)(1.0, jnp.arange(1.0, 5), key)
     near(found, jnp.arange(1.0, 5) @ good)
     assert int(info.nonfinite) == 4 - good.sum()
 
@@ -230,7 +233,7 @@ def test_losses_of_a_batch_of_one(axis):
     options = {"in_axes": (None, axis, 0), "keep_batch_dim": True}
     xs = XS if axis == 0 else XS.T
 
-    @jax.jit
+    @jit
     def outcomes():
         gradient = ptk.per_example_grad(of_batch, **options)(W, xs, YS)
         ways = [
@@ -256,7 +259,7 @@ def test_a_mask_beside_axes_by_position_and_keywords():
     def clipped(of_one, in_axes):
         return ptk.clipped_grad(of_one, jnp.inf, in_axes=in_axes, mask="valid")
 
-    @jax.jit
+    @jit
     def outcomes():
         return (
             clipped(plain, (None, 0, 0))(W, XS, YS, valid=mask)[0],
@@ -284,7 +287,7 @@ def test_a_compiled_call_traces_the_loss_once():
         traced.append(1)
         return plain(w, x, y)
 
-    over = jax.jit(ptk.clipped_grad(counted, 1.0))
+    over = jit(ptk.clipped_grad(counted, 1.0))
     over(W, XS, YS)
     over(W, XS + 1, YS)
     assert len(traced) == 1
@@ -298,7 +301,7 @@ def test_under_vmap_scan_checkpoint_and_grad():
         gradient, info = clipped(w, *batch)
         return w - 0.1 * gradient, info.values.mean()
 
-    @jax.jit
+    @jit
     def outcomes():
         ws, batches = jnp.stack([W, -W]), (jnp.stack([XS, XS + 1]), jnp.stack([YS, YS]))
         gradients = (
@@ -343,7 +346,7 @@ def test_copies_and_pickles():
         again = copy.deepcopy(pickle.loads(pickle.dumps(over)))
         assert repr(again) == repr(over)
         assert again.__name__ == "plain"
-    near(jax.jit(again)(W, XS, YS).mean, WANTED.mean(0))
+    near(jit(again)(W, XS, YS).mean, WANTED.mean(0))
 
 
 def test_options_are_copied():
@@ -352,3 +355,20 @@ def test_options_are_copied():
     before = over(PARAMS, XS, YS)[0]["w"]
     clip_norm["w"], in_axes["params"] = 0.0, 0
     near(over(PARAMS, XS, YS)[0]["w"], before)
+
+
+# ---- annotations --------------------------------------------------------------------------------
+
+
+def declared(w: Float[Array, " d"], x: Float[Array, " d"], y: Float[Array, ""]) -> Float[Array, ""]:
+    return plain(w, x, y)
+
+
+def test_annotations_of_one_example_are_held_against_calls():
+    over, square = ptk.per_example_grad(declared), jnp.ones((2, 2))
+    near(over(W, XS, YS), WANTED)
+    assert [its.code for its in over.check(W, XS[:, :1], YS)] == ["PTK603"]
+    assert [its.code for its in over.check(W, XS, XS)] == ["PTK602"]
+    inferred = ptk.clipped_grad(declared, jnp.inf, in_axes="infer", mask="real")
+    near(inferred(W, XS.T, YS, real=YS > 0)[0], WANTED[np.array(YS > 0)].sum(0))
+    assert [its.code for its in inferred.check(W, square, YS[:2], real=YS[:2] > 0)] == ["PTK605"]

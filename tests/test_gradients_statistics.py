@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
+from .quick import jit
+
 XS = jnp.array([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]])
 W = jnp.zeros(2)
 
@@ -38,7 +40,7 @@ def is_base(found):
 
 
 def test_exact_values_whatever_the_chunk():
-    @jax.jit
+    @jit
     def outcomes():
         return [ptk.gradient_statistics(dot, chunk_size=size)(W, XS) for size in (None, 1, 2)]
 
@@ -51,7 +53,7 @@ def test_exact_values_whatever_the_chunk():
 def test_batches_merge_as_if_they_had_been_one():
     over = ptk.gradient_statistics(dot)
 
-    @jax.jit
+    @jit
     def outcomes():
         parts = [over(W, XS[:1]), over(W, XS[1:1]), over(W, XS[1:])]
         joined = parts[0].merge(parts[1]).merge(parts[2])
@@ -76,7 +78,7 @@ def test_batches_merge_as_if_they_had_been_one():
 def test_a_large_mean_costs_no_digits():
     """Squares minus the square of the mean would leave nothing of the spread."""
     xs = 1e4 + jnp.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])[:, None]
-    found = jax.jit(ptk.gradient_statistics(dot, chunk_size=2))(jnp.zeros(1), xs)
+    found = jit(ptk.gradient_statistics(dot, chunk_size=2))(jnp.zeros(1), xs)
     near(found.mean, [10002.5])
     near(found.variance, [3.5], rtol=1e-5)
 
@@ -91,14 +93,14 @@ def test_devices_merge_as_if_they_had_been_one(count):
 
     xs = jax.random.normal(jax.random.key(count), (24, 2))
     split = jax.shard_map(of_each, mesh=mesh, in_specs=(P(), P("data")), out_specs=P())
-    found, wanted = jax.jit(lambda w, xs: (split(w, xs), over(w, xs)))(W, xs)
+    found, wanted = jit(lambda w, xs: (split(w, xs), over(w, xs)))(W, xs)
     for name in ("count", "mean", "variance", "trace_cov", "grad_sq", "cosine"):
         near(getattr(found, name), getattr(wanted, name), rtol=1e-5)
     assert found.norms is None
 
 
 def test_one_example_or_none_has_no_variance():
-    over = jax.jit(ptk.gradient_statistics(dot))
+    over = jit(ptk.gradient_statistics(dot))
     one, none = over(W, XS[:1]), over(W, XS[:0])
     near(one.mean, [3, 4])
     assert np.isnan(one.variance).all()
@@ -118,7 +120,7 @@ def test_the_noise_scale_has_unbiased_parts():
         found = ptk.gradient_statistics(dot)(W, xs)
         return found.trace_cov, found.grad_sq, jnp.square(found.mean).sum()
 
-    trace_cov, grad_sq, biased = (its.mean() for its in jax.jit(jax.vmap(parts))(keys))
+    trace_cov, grad_sq, biased = (its.mean() for its in jit(jax.vmap(parts))(keys))
     near(trace_cov, 2, rtol=0.03)
     near(grad_sq, 1.25, rtol=0.03)
     assert biased > 1.25 + 0.4  # by trace_cov / 4
@@ -129,7 +131,7 @@ def test_halves_are_taken_in_single_precision_and_complex_numbers_have_real_vari
         return (params["half"] * x[0]).sum().astype("f") + (params["z"] * x[1]).real
 
     params = {"half": jnp.zeros(2, jnp.bfloat16), "z": jnp.complex64(0), "step": 3}
-    found = jax.jit(ptk.gradient_statistics(of_one))(params, XS)
+    found = jit(ptk.gradient_statistics(of_one))(params, XS)
     assert found.mean["half"].dtype == found.variance["half"].dtype == jnp.float32
     assert found.mean["z"].dtype == jnp.complex64
     assert found.variance["z"].dtype == found.norms.dtype == jnp.float32
@@ -162,5 +164,5 @@ def test_tables_and_a_picture():
     assert "<svg" in found._repr_html_()
     assert "norms of" not in found.moments().picture()
     seen = []
-    jax.jit(lambda w: seen.append(str(over({"w": w, "b": 0.0}, XS))))(W)
+    jit(lambda w: seen.append(str(over({"w": w, "b": 0.0}, XS))))(W)
     assert "traced" in seen[0]

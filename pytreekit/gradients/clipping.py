@@ -93,22 +93,21 @@ class ClippedGrad(Generic[P]):
                 no scalar.
         """
         __tracebackhide__ = True
-        call = self._mapped.checked(args, kwargs)
-        args, kwargs = self._mapped.varying(args, kwargs)
-        floats = self._mapped.loss.floats(args, kwargs)
+        mapped, options = self._mapped.resolved(args, kwargs), self._options
+        call = mapped.checked(args, kwargs)
+        args, kwargs = mapped.varying(args, kwargs)
+        floats = mapped.loss.floats(args, kwargs)
         choice = self._choice(call, floats)
-        clipping = Clipping(
-            self._mapped, self._options.clip_norms, self._options.rescale, self._options.nan_safe
-        )
+        clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
         method = clipping.chunked if choice.method == CHUNKED else clipping.materialize
         sums = method(args, kwargs, self._groups(call, floats), choice.chunk_size)
         gradients = [
             self._reduced(leaf, sums.examples).astype(jnp.asarray(its).dtype)
             for leaf, its in zip(sums.gradients, floats.leaves, strict=True)
         ]
-        norms, weights = map(self._options.clip_norms.grouped, (sums.norms, sums.weights))
+        norms, weights = map(options.clip_norms.grouped, (sums.norms, sums.weights))
         info = ClipInfo(norms, weights, sums.values, sums.aux)
-        return self._mapped.loss.gradient_of(floats.gradient(gradients)), info
+        return mapped.loss.gradient_of(floats.gradient(gradients)), info
 
     def plan(self, *args: Any, **kwargs: Any) -> ClipPlan:
         """What a call would do. Takes `jax.ShapeDtypeStruct`s as it does arrays.
@@ -117,7 +116,7 @@ class ClippedGrad(Generic[P]):
             SpecError: If the call has a fault.
         """
         __tracebackhide__ = True
-        call = self._mapped.checked(args, kwargs, look=True)
+        call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
         floats = self._mapped.loss.floats(args, kwargs)
         choice, groups = self._choice(call, floats), self._options.clip_norms.groups
         entries = [groups[number].place for number in self._groups(call, floats)]

@@ -39,9 +39,10 @@ class PerExample(Generic[P]):
                 no scalar.
         """
         __tracebackhide__ = True
-        self._mapped.checked(args, kwargs)
-        args, kwargs = self._mapped.varying(args, kwargs)  # type: ignore[assignment]
-        over = self._mapped.vmapped(self._finish, self._chunk_size, count=len(args))
+        mapped = self._mapped.resolved(args, kwargs)
+        mapped.checked(args, kwargs)
+        args, kwargs = mapped.varying(args, kwargs)  # type: ignore[assignment]
+        over = mapped.vmapped(self._finish, self._chunk_size, count=len(args))
         return over(*args, **kwargs)
 
     def plan(self, *args: Any, **kwargs: Any) -> GradientPlan:
@@ -51,7 +52,7 @@ class PerExample(Generic[P]):
             SpecError: If the call has a fault.
         """
         __tracebackhide__ = True
-        call = self._mapped.checked(args, kwargs, look=True)
+        call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
         size, gradients, examples = planned(self._mapped.loss, call)
         told = self._mapped.loss.told
         return GradientPlan(told, size, self._chunk_size, gradients, examples)

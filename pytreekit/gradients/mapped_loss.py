@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ..batching.annotations import Declared, declared
 from ..batching.call import Call
 from ..batching.chunks import Fold
+from ..batching.infer import inferred
 from ..batching.manual import in_shard_map, varying_axes, varying_over
 from ..batching.vmap import copied
 from ..batching.vmapped import Vmapped
@@ -125,6 +126,21 @@ class MappedLoss:
             return type(axes)({**axes, loss.mask: 0})
         return axes
 
+    def resolved(self, args: Args, kwargs: Kwargs) -> MappedLoss:
+        """The same with axes that are inferred for a call, if in_axes says that they are to be.
+
+        Raises:
+            SpecError: PTK605, if they cannot be.
+        """
+        __tracebackhide__ = True
+        if not isinstance(self.in_axes, str) or self._shares_by_default:
+            return self
+        rest = {name: value for name, value in kwargs.items() if name != self.loss.mask}
+        found = inferred(Call(self._of_one, {}, args, rest, declared=self._declared))
+        when = "before tracing"
+        raise_faults(found.faults, doing=self.loss.told, where="in_axes", when=when)
+        return dataclasses.replace(self, in_axes=found.in_axes)
+
     def checked(self, args: Args, kwargs: Kwargs, *, look: bool = False) -> Call:
         """A call without fault; with `look`, also in what the loss returns for its shapes.
 
@@ -149,6 +165,12 @@ class MappedLoss:
 
     def faults(self, args: Args, kwargs: Kwargs) -> tuple[Fault, ...]:
         """All that is wrong with a call."""
+        try:
+            mapped = self.resolved(args, kwargs)
+        except SpecError as error:  # there are no axes to be inferred
+            return error.faults
+        if mapped is not self:
+            return mapped.faults(args, kwargs)
         faults, _ = with_hints(self.call(args, kwargs), self._check)
         return faults + self._check_value(args, kwargs, faults)
 
@@ -215,8 +237,9 @@ def _told(finding: Finding, *, by_default: bool) -> Finding:
         ):
             fault = dataclasses.replace(fault, **written)
         entry = f"in_axes = {EXAMPLES!r}"
-        beside = tuple(place._replace(entry=entry) for place in fault.beside)
-        fault = dataclasses.replace(fault, beside=beside)
+        if not fault.code.startswith("PTK6"):  # those have an annotation there
+            beside = tuple(place._replace(entry=entry) for place in fault.beside)
+            fault = dataclasses.replace(fault, beside=beside)
     return Finding(fault, repairs)
 
 

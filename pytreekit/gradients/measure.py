@@ -36,12 +36,13 @@ class Measured(PerExample[P]):
                 no scalar.
         """
         __tracebackhide__ = True
-        self._mapped.checked(args, kwargs)
-        args, kwargs = self._mapped.varying(args, kwargs)
+        mapped = self._mapped.resolved(args, kwargs)
+        mapped.checked(args, kwargs)
+        args, kwargs = mapped.varying(args, kwargs)
         fold = Fold(_reduced, merged)
-        over = self._mapped.vmapped(_measured, self._chunk_size, count=len(args), fold=fold)
+        over = mapped.vmapped(_measured, self._chunk_size, count=len(args), fold=fold)
         moments, (norms, leaf_norms, aux) = over(*args, **kwargs)
-        loss = self._mapped.loss
+        loss = mapped.loss
         floats = loss.floats(args, kwargs)
 
         def tree(leaves: list[Array]) -> Any:
