@@ -17,11 +17,3 @@ def parts_must_match() -> bool:
     import jax
 
     return jax.__version_info__ >= (0, 11)
-
-
-def varying_axes(aval: Any) -> frozenset[Any]:
-    """The mesh axes that a value inside `jax.shard_map` may differ over."""
-    its = getattr(aval, "manual_axis_type", None)
-    if its is None:
-        return frozenset(getattr(aval, "vma", ()))
-    return its.varying | its.unreduced | its.reduced

@@ -119,7 +119,9 @@ def test_faults_of_devices() -> None:
     faults = double.check(jnp.ones((24, 2)))
     assert [fault.code for fault in faults] == ["PTK506"]
     assert "24 examples over 8 devices" in faults[0].fact
-    assert "(8, 3)" in faults[0].hint
+    assert "reshape 24 to (8, 3), and map the 3 by ptk.vmap inside" in faults[0].hint
+    inside = ptk.pmap(ptk.vmap(lambda x: x * 2))
+    assert inside(jnp.ones((24, 2)).reshape(8, 3, 2)).shape == (8, 3, 2)
     assert "pad them to 16" in double.check(jnp.ones(9))[0].note
     assert [its.code for its in double.check(jnp.ones(0))] == ["PTK506"]
     two = ptk.pmap(lambda x: x * 2, devices=jax.devices()[:2])

@@ -24,6 +24,7 @@ class Call(Called):
         axis_size: The size of the mapped axis, None to take it from the arguments.
         spmd_axis_name: As `jax.vmap` takes it.
         chunk_size: How many examples are mapped at once, None for all.
+        keep_axis: Whether the function gets each example as a batch of one.
         declared: What the annotations of `fun` say of one example, None for nothing.
         broadcasts: Whether an output may be broadcast to the axis size, though nothing is mapped.
     """
@@ -37,6 +38,7 @@ class Call(Called):
     axis_size: Any = None
     spmd_axis_name: Any = None
     chunk_size: int | None = None
+    keep_axis: bool = False
     declared: Declared | None = None
     broadcasts: bool = True
 

@@ -24,6 +24,7 @@ class Running:
         tracers: What the function gets of them for one example, while it runs.
         entered: Whether the function has been entered.
         returned: Whether it has returned.
+        good: Which examples are to be used, those of the others replaced; None for all.
         refusal: Why what it returned is refused.
         size: The size of the batch, where a plan asks for the outputs.
         outputs: What it would do with these then.
@@ -32,12 +33,13 @@ class Running:
     """
 
     __slots__ = (
-        "axes", "entered", "handed", "judge", "leaves", "misfits", "outputs", "refusal", "returned",
-        "size", "tracers",
+        "axes", "entered", "good", "handed", "judge", "leaves", "misfits", "outputs", "refusal",
+        "returned", "size", "tracers",
     )  # fmt: skip
 
-    def __init__(self, leaves: list[Any]) -> None:
+    def __init__(self, leaves: list[Any], good: Any = None) -> None:
         self.leaves = leaves
+        self.good = good
         self.handed: Sequence[Any] = ()
         self.axes: Sequence[int | None] = ()
         self.tracers: Sequence[Any] = ()

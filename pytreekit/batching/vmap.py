@@ -154,7 +154,7 @@ def vmap(
     more = (axis_name, spmd_axis_name, chunk_size, remat, checks and check_types)
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
-        raise_written(written, "vmap")
+        raise_written(written)
         written = Written(fun, copied(written.in_axes), copied(out_axes), *more)
     kind = Inferring if written.infers else Vmapped
     return kind(written, axis_size, checks=checks)

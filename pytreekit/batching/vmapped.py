@@ -62,6 +62,7 @@ class Vmapped(Generic[P, R]):
             "spmd_axis_name": written.spmd_axis_name,
         }
         self._name = values.function(written.fun)
+        self._doing = f"{written.doing}({self._name})"
         self._outputs = OutputCheck(written.out_axes)
         self._known = StructureCache()
         self._warned: set[str] = set()
@@ -79,13 +80,24 @@ class Vmapped(Generic[P, R]):
         __tracebackhide__ = True
         if self._unchecked is not None:
             return self._unchecked(*args, **kwargs)
+        return self.called(args, kwargs)
+
+    def called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], good: Any = None) -> Any:
+        """Call the mapped function with one good example in the place of each that is not good.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keywords.
+            good: Which examples are good, `bool[batch]`; None for all.
+        """
+        __tracebackhide__ = True
         try:
             leaves, structure = jax.tree_util.tree_flatten((args, kwargs))
         except ValueError:
             self._raise_faults(self._call(args, kwargs))  # a dict whose keys do not sort
             raise
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
-        running = Running(_leaves(args, kwargs) if batched.sparse else leaves)
+        running = Running(_leaves(args, kwargs) if batched.sparse else leaves, good)
         if batched.watch:
             batched.watch(running.leaves, lambda: self._raise_faults(self._call(args, kwargs)))
         try:
@@ -161,6 +173,7 @@ class Vmapped(Generic[P, R]):
             axis_size=self._axis_size,
             spmd_axis_name=written.spmd_axis_name,
             chunk_size=written.chunk_size,
+            keep_axis=written.keep_axis,
             declared=self._declared,
             broadcasts=self._outputs.broadcasts,
         )
@@ -184,11 +197,13 @@ class Vmapped(Generic[P, R]):
             return Batched(
                 self._written.fun, own, axes, self._outputs, self._options,
                 chunk_size=self._written.chunk_size, remat=self._written.remat, sparse=sparse,
+                keep_axis=self._written.keep_axis, fold=self._written.fold,
             )  # fmt: skip
 
         by_leaf = any(map(is_function, axes))
         batched = ByLeaf(axes, batch, sparse=sparse) if by_leaf else batch(axes)
-        batched.watch = Watch(call)
+        if call.declared is not None:
+            batched.watch = Watch(call)
         if taken:  # else the next call of this structure is still to be warned of
             self._known.put(structure, batched)
         return batched
@@ -201,7 +216,7 @@ class Vmapped(Generic[P, R]):
             doubts(call, self._written.axis_name), lambda doubt: doubt.code
         ):
             if code not in self._warned:
-                warning = SpecWarning(its, doing=f"vmap({self._name})")
+                warning = SpecWarning(its, doing=self._doing)
                 warnings.warn(warning, stacklevel=_levels())
                 self._warned.add(code)  # not if it was made an error: that stays one
         return True
@@ -212,7 +227,7 @@ class Vmapped(Generic[P, R]):
         if faults:
             raise SpecError(
                 faults,
-                doing=f"vmap({self._name})",
+                doing=self._doing,
                 where="" if all(its.code.startswith("PTK6") for its in faults) else "in_axes",
                 when="before tracing",
                 repaired=repaired.repaired_axes(call) if repaired else None,
@@ -230,7 +245,7 @@ class Vmapped(Generic[P, R]):
         __tracebackhide__ = True
         raise SpecError(
             refusal.faults,
-            doing=f"vmap({self._name})",
+            doing=self._doing,
             where=where,
             when=f"when {self._name} returned",
             repaired=refusal.repaired,
@@ -315,7 +330,8 @@ def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
 
 def _levels() -> int:
     """How many calls up from the caller of this function the code of the user is."""
+    own = (__name__, BoundTo.__module__)
     frame, levels = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
+    while frame is not None and frame.f_globals.get("__name__") in own:
         frame, levels = frame.f_back, levels + 1
     return levels

@@ -25,7 +25,7 @@ from ..specs.ruled import is_rules
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
-from .chunks import check_chunks
+from .chunks import Fold, check_chunks
 from .forms import is_axis, is_form
 from .infer import INFER
 
@@ -40,7 +40,11 @@ class Write(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The options of `vmap` as they are written, before any call."""
+    """The options of `vmap` as they are written, before any call.
+
+    The last three are for what is built on it: what messages call that, whether an example keeps
+    its batch axis, of size one, and what chunks come to where they are not put together.
+    """
 
     fun: Callable[..., Any]
     in_axes: Any
@@ -50,6 +54,9 @@ class Written:
     chunk_size: Any = None
     remat: bool = False
     check_types: bool = True
+    doing: str = "vmap"
+    keep_axis: bool = False
+    fold: Fold | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -213,7 +220,7 @@ def _unhashable(name: str, value: Any) -> Finding:
     return Finding(fault)
 
 
-def raise_written(written: Written, transform: str) -> None:
+def raise_written(written: Written) -> None:
     """Nothing, if the options are in order.
 
     Raises:
@@ -225,7 +232,7 @@ def raise_written(written: Written, transform: str) -> None:
     if faults:
         raise SpecError(
             faults,
-            doing=f"{transform}({values.function(written.fun)})",
+            doing=f"{written.doing}({values.function(written.fun)})",
             where=where,
             when="on wrapping",
             repaired=getattr(repaired, where, None) if where and repaired else None,

@@ -122,9 +122,10 @@ def pmap(
     placed = _placed(fun, options)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # as vmap has it, at the top only
-    written = Written(fun, marked(in_axes), out_axes, axis_name, check_types=False)
-    raise_written(written, "pmap")
-    written = Written(fun, copied(written.in_axes), copied(out_axes), axis_name, check_types=False)
+    more = {"axis_name": axis_name, "check_types": False, "doing": "pmap"}
+    written = Written(fun, marked(in_axes), out_axes, **more)
+    raise_written(written)
+    written = Written(fun, copied(written.in_axes), copied(out_axes), **more)
     return Pmapped(written, placed)
 
 

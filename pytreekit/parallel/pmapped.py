@@ -54,6 +54,7 @@ class Pmapped(Generic[P, R]):
         self._written = written
         self._placed = placed
         self._name = values.function(written.fun)
+        self._doing = f"{written.doing}({self._name})"
         self._fun = with_statics(written.fun) if placed.static else written.fun
         self._outputs = OutputCheck(written.out_axes)
         self._known = StructureCache()
@@ -208,7 +209,7 @@ class Pmapped(Generic[P, R]):
         if faults:
             raise SpecError(
                 faults,
-                doing=f"pmap({self._name})",
+                doing=self._doing,
                 where=names.pop() if len(names) == 1 else "",
                 when="before tracing",
                 repaired=repaired,
@@ -219,7 +220,7 @@ class Pmapped(Generic[P, R]):
         if isinstance(refusal, ReturnRefused):
             raise SpecError(
                 refusal.faults,
-                doing=f"pmap({self._name})",
+                doing=self._doing,
                 where="out_axes",
                 when=f"when {self._name} returned",
                 repaired=refusal.repaired,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import PartitionSpec
 
-from ..compat import varying_axes
+from ..batching.manual import unequal_axes
 from ..faults import Fault
 from ..sharding.remarks import too_long
 from ..sharding.resolve import axes_by_dimension, names_of
@@ -112,7 +112,7 @@ class Returned:
         parts = [self.grid.axes.parts(its) for its in axes_by_dimension(spec)]
         parts += [1] * (len(aval.shape) - len(parts))
         whole = [size * count for size, count in zip(aval.shape, parts, strict=True)]
-        varies = sorted(varying_axes(aval), key=list(self.grid.axes.sizes).index)
+        varies = sorted(unequal_axes(aval), key=list(self.grid.axes.sizes).index)
         fault = self.binding.fault("", bound, "", "")
         shard, found = (values.array(aval.dtype, shape) for shape in (aval.shape, whole))
         return ShardOutput(fault.path, shard, tuple(varies), spec, found, fault.spec_path)
@@ -174,7 +174,7 @@ def _check_leaf(its: Returned, bound: Bound) -> Iterator[Finding]:
         )
         return
     split = {*axes, *spec.unreduced, *spec.reduced}
-    differs = [name for name in its.grid.axes.sizes if name in varying_axes(aval) - split]
+    differs = [name for name in its.grid.axes.sizes if name in unequal_axes(aval) - split]
     differs = [name for name in differs if name not in its.grid.outer]
     if its.check_vma and differs:
         yield _not_replicated(its, bound, spec, differs)

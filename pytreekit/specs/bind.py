@@ -114,13 +114,13 @@ class Binding:
         place = self.name, paths.text(bound.path), self.place(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
 
-    def place(self, path: KeyPath) -> str:
-        """A place in the spec, as the user wrote the spec."""
-        return self.spec_name + self._written(path)
-
     def text(self, path: KeyPath) -> str | None:
         """The text of a leaf that a rule takes, None for one that none does."""
         return self._ruled[path].text if path in self._ruled else None
+
+    def place(self, path: KeyPath) -> str:
+        """Where the entry at a path stands in the spec, as the user wrote it."""
+        return self.spec_name + self._written(path)
 
     def _written(self, path: KeyPath) -> str:
         """A path in the spec as the user wrote it: with `[...]` where that stands, or by a rule."""
