@@ -19,7 +19,7 @@ from .shard_call import ShardCall, ShardLeaf
 def check_layout(call: ShardCall, leaf: ShardLeaf) -> list[Finding]:
     """What JAX refuses of the layout that the type of a leaf has; its spec must fit its shape."""
     grid, spec = call.grid, leaf.spec
-    if grid is None or spec is None or call.infers or not grid.is_explicit:
+    if grid is None or spec is None or call.infers or call.moves or not grid.is_explicit:
         return []
     if not (grid.is_whole or parts_must_match()):
         return []

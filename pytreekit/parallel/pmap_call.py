@@ -80,7 +80,7 @@ def check_pmap_call(call: PmapCall) -> list[Finding]:
         place = "PTK103", "", "", "in_axes", "", values.spec(call.in_axes)
         found.append(Finding(Fault(*place, fact=fact, note=note)))
     found += _check_static(call)
-    return [*found, *_check_devices(call, mapped), *_check_around()]
+    return [*found, *_check_devices(call, mapped), *check_around()]
 
 
 def _is_of_vmap(fault: Fault) -> bool:
@@ -143,7 +143,7 @@ def _reshaped(mapped: Sequence[Leaf], count: int, each: int) -> Advice:
     return Advice(how, reshaped)
 
 
-def _check_around() -> list[Finding]:
+def check_around() -> list[Finding]:
     """PTK501: inside shard_map or pmap the devices are taken."""
     if not is_inside():
         return []

@@ -74,7 +74,10 @@ class ShardCall(Called):
         out_specs: A prefix of what the function returns.
         grid: The mesh, None where it is at fault.
         faults: What is wrong with the mesh.
+        moves: Whether arguments are laid out for the call, wherever they are.
     """
+
+    moves: ClassVar[bool] = False
 
     spec_name: ClassVar[str] = "in_specs"
     fills: ClassVar[tuple[Any, ...]] = (PartitionSpec(),)

@@ -40,7 +40,7 @@ def check_shard_call(call: ShardCall) -> list[Finding]:
     if call.is_by_name:
         found += _unknown(call)
         found += check_names(call)
-    return [*found, *_check_arguments(call), *check_out_specs(call)]
+    return [*found, *check_arguments(call), *check_out_specs(call)]
 
 
 def _check_container(call: ShardCall) -> list[Finding]:
@@ -105,7 +105,8 @@ def _unknown(call: ShardCall) -> Iterator[Finding]:
         yield Finding(fault, tuple(map(NewSpec, specs)))
 
 
-def _check_arguments(call: ShardCall) -> list[Finding]:
+def check_arguments(call: ShardCall) -> list[Finding]:
+    """What is wrong with each argument: its structure, its specs, and its leaves."""
     order = {binding.name: position for position, binding in enumerate(call.bindings)}
     found = [*_mismatches(call), *_check_entries(call)]
     for leaf in call.leaves:

@@ -47,6 +47,7 @@ class ShardPlan:
         mesh: The size of each axis of the mesh.
         leaves: A `PlannedShard` for each leaf, in argument order, then flattening order.
         outputs: A `ShardOutput` for each leaf of the output, if they were asked for, else None.
+        transform: What does it: `"shard_map"`, `"data_parallel"` or `"data_parallel_grad"`.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -63,6 +64,7 @@ class ShardPlan:
     mesh: dict[str, int]
     leaves: tuple[PlannedShard, ...]
     outputs: tuple[ShardOutput, ...] | None = None
+    transform: str = "shard_map"
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
@@ -84,7 +86,7 @@ class ShardPlan:
             (its.argument + its.path, its.found, _spec(its.spec), its.shard, its.spec_path)
             for its in self.leaves
         ]
-        yield table.Head(f"shard_map({self.function}) over {mesh}", columns), rows
+        yield table.Head(f"{self.transform}({self.function}) over {mesh}", columns), rows
         if self.outputs is not None:
             columns = ("output", "one shard", "varies over", "spec", "whole", "from")
             rows = [
@@ -99,10 +101,11 @@ def _spec(spec: PartitionSpec | None) -> str:
     return "as it is" if spec is None else str(spec)
 
 
-def plan_shards(call: ShardCall, grid: Grid) -> ShardPlan:
+def plan_shards(call: ShardCall, grid: Grid, transform: str = "shard_map") -> ShardPlan:
     """The plan of a call that has been checked and found without a fault."""
     leaves = tuple(_planned(leaf, grid) for leaf in call.leaves)
-    return ShardPlan(values.function(call.fun), dict(grid.axes.sizes), leaves)
+    name, sizes = values.function(call.fun), dict(grid.axes.sizes)
+    return ShardPlan(name, sizes, leaves, transform=transform)
 
 
 def _planned(leaf: ShardLeaf, grid: Grid) -> PlannedShard:
@@ -112,7 +115,7 @@ def _planned(leaf: ShardLeaf, grid: Grid) -> PlannedShard:
         parts = [grid.axes.parts(axes) for axes in axes_by_dimension(leaf.spec)]
         shape = leaf.aval.shape
         parts += [1] * (len(shape) - len(parts))
-        sizes = [size // count for size, count in zip(shape, parts, strict=True)]
+        sizes = [-(-size // count) for size, count in zip(shape, parts, strict=True)]
         shard = values.array(leaf.aval.dtype, sizes)
     where = fault.argument, fault.path, fault.found
     return PlannedShard(*where, leaf.spec, shard, fault.spec_path)

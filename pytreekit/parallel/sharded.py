@@ -20,6 +20,7 @@ from ..specs.ruled import is_rules
 from ..specs.wrapping import BoundTo, dress, standing
 from ..trees import paths
 from ..trees.structures import MOST, StructureCache
+from .devices import check_devices
 from .grid import Grid, grid_of
 from .returned import Returned, ReturnRefused, refuse
 from .shard_call import ShardCall
@@ -153,8 +154,7 @@ class Sharded(Generic[P, R]):
         self._raise_faults(call)
         grid, out_specs = _grid(call), self._written.out_specs
         if isinstance(self._written.mesh, Mapping):
-            fact = "a mesh of sizes is for plans, a call needs one of devices"
-            self._raise([Fault("PTK001", "", "", "mesh", "", str(self._written.mesh), fact=fact)])
+            self._raise(check_devices(self._written.mesh))
         if self._has_rules:
             try:
                 out_specs = self._look(call, Returned.specs)

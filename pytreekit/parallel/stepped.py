@@ -1,0 +1,200 @@
+"""A training step over devices: it plans, checks and calls, as one program for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from ..faults import Fault
+from ..show import values
+from ..show.errors import raise_faults
+from ..specs import arguments
+from ..specs.hints import with_hints
+from ..specs.wrapping import dress
+from ..trees.structures import MOST, StructureCache
+from .devices import check_devices, mesh_of, within
+from .grid import Grid, grid_of
+from .laid_out import constrained, placed
+from .returned import ReturnRefused
+from .shard_check import kinds_of
+from .shard_plan import ShardPlan, plan_shards
+from .step_call import BATCH, STATE, StepCall, check_step_call, specs_of, split_first
+from .step_return import check_new_state, check_step_return, spec_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Step(NamedTuple):
+    """The options of `data_parallel` as they are written."""
+
+    fun: Callable[..., Any]
+    mesh: Any
+    batch: Any
+    state: Any
+    on_indivisible: str
+    donate_state: bool
+
+
+class DataParallel(Generic[P, R]):
+    """A training step over devices, and checked: what `ptk.data_parallel` returns.
+
+    It is called as the step is. Name, docstring and signature are the step's.
+    """
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, written: Step) -> None:
+        dress(self, written.fun)
+        self._written = written
+        self._name = values.function(written.fun)
+        self._known = StructureCache()
+        self._jitted = jax.jit(self._body, donate_argnums=(0,) if written.donate_state else ())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the step over devices.
+
+        Raises:
+            SpecError: If the arguments do not fit the mesh and the specs, before the step is
+                entered; or if what it returns is no new state with metrics.
+        """
+        __tracebackhide__ = True
+        its_args, its_kwargs, mesh = self._placed(args, kwargs)
+        with within(mesh):
+            try:
+                return self._jitted(*its_args, **its_kwargs)
+            except ReturnRefused as refusal:
+                faults = refusal.faults
+        self._raise(faults, f"when {self._name} returned")
+        raise AssertionError
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """As `lower` of what `jax.jit` returns: the call, lowered for its devices.
+
+        Raises:
+            SpecError: As a call does, before the step is entered.
+        """
+        __tracebackhide__ = True
+        its_args, its_kwargs, mesh = self._placed(args, kwargs)
+        with within(mesh):
+            return self._jitted.lower(*its_args, **its_kwargs)
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> ShardPlan:
+        """How a call splits each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
+
+        It needs no devices: the mesh may be an `AbstractMesh` or a dict of sizes.
+
+        Raises:
+            SpecError: If the arguments do not fit the mesh and the specs.
+        """
+        __tracebackhide__ = True
+        call, grid = self._checked(*self._by_position(args, kwargs))
+        return plan_shards(call, grid, "data_parallel")
+
+    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
+        """All that does not fit in a call. Raises nothing, traces nothing."""
+        its_args, its_kwargs = self._by_position(args, kwargs)
+        faults, _ = with_hints(self._call(its_args, its_kwargs), check_step_call)
+        return faults
+
+    def _by_position(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A call with state and batch by position, where it has them."""
+        rest = dict(kwargs)
+        for index in range(len(args), 2):
+            name = arguments.parameter_name(self._written.fun, index)
+            if name not in rest:
+                break
+            args = (*args, rest.pop(name))
+        return args, rest
+
+    def _placed(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        """The arguments where they are to be, and the mesh."""
+        __tracebackhide__ = True
+        args, kwargs = self._by_position(args, kwargs)
+        try:
+            leaves, structure = jax.tree.flatten((args, kwargs))
+        except ValueError:
+            self._checked(args, kwargs)  # a dict whose keys do not sort
+            raise
+        key = (jax.sharding.get_abstract_mesh(), kinds_of(leaves))
+        known = self._known.get(structure)
+        specs = known and known.get(key)
+        if specs is None:
+            specs = self._specs(args, kwargs)
+            if known is None or len(known) >= MOST:
+                known = {}
+                self._known.put(structure, known)
+            known[key] = specs
+        mesh, copied = mesh_of(self._written.mesh), 0
+        if self._written.donate_state:
+            copied = jax.tree.structure(args[0]).num_leaves
+        return *structure.unflatten(placed(leaves, specs, mesh, copied)), mesh
+
+    def _specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[PartitionSpec]:
+        """The spec of each leaf of a call of a new kind."""
+        __tracebackhide__ = True
+        call, _ = self._checked(args, kwargs)
+        self._raise(check_devices(self._written.mesh))
+        return [spec_of(leaf) for leaf in call.leaves]
+
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[StepCall, Grid]:
+        __tracebackhide__ = True
+        call = self._call(args, kwargs)
+        faults, _ = with_hints(call, check_step_call)
+        self._raise(faults)
+        if call.grid is None:
+            raise AssertionError
+        return call, call.grid
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall:
+        its = self._written
+        grid, faults = grid_of(its.mesh, frozenset())
+        batch = its.batch
+        if batch is None:
+            batch = split_first(args[1:2], list(grid.axes.sizes) if grid else [])
+            batch = batch[0] if batch else None
+        specs = (specs_of(its.state), batch)
+        return StepCall(
+            its.fun, args, kwargs, specs, PartitionSpec(), grid, tuple(faults), its.on_indivisible
+        )
+
+    def _body(self, *args: Any, **kwargs: Any) -> Any:
+        """The step, and where its results are to be."""
+        out = self._written.fun(*args, **kwargs)
+        call = self._call(args, kwargs)
+        mesh, grid = jax.sharding.get_abstract_mesh(), call.grid
+        before = [leaf for leaf in call.leaves if leaf.position == 0]
+        faults = check_step_return(out, args[0], call.bindings[0].name)
+        if grid is not None and not faults:
+            faults = check_new_state(out[0], before, grid.axes)
+        if faults:
+            raise ReturnRefused(tuple(faults), None)
+        leaves, structure = jax.tree.flatten(out[0])
+        rows = zip(leaves, before, strict=True)
+        new = [constrained(jnp.asarray(leaf), spec_of(old), mesh) for leaf, old in rows]
+        whole = PartitionSpec()
+        metrics = jax.tree.map(lambda its: constrained(jnp.asarray(its), whole, mesh), out[1])
+        return structure.unflatten(new), metrics
+
+    def _raise(self, faults: Sequence[Fault], when: str = "before tracing") -> None:
+        __tracebackhide__ = True
+        names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
+        where = names.pop() if len(names) == 1 else ""
+        where = where if where in {STATE, BATCH, "mesh"} else ""
+        raise_faults(faults, f"data_parallel({self._name})", where=where, when=when)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._written,)
+
+    def __repr__(self) -> str:
+        return f"<data_parallel of {self._name}>"
