@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .gradients.per_example import per_example_grad as per_example_grad
     from .gradients.per_example import per_example_norms as per_example_norms
     from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
+    from .parallel.data_parallel import data_parallel as data_parallel
+    from .parallel.data_parallel_grad import data_parallel_grad as data_parallel_grad
     from .parallel.pmap import pmap as pmap
     from .parallel.shard_map import shard_map as shard_map
     from .sharding.check import check_shardings as check_shardings
@@ -61,6 +63,8 @@ __all__ = [
     "check_shardings",
     "clipped_grad",
     "combine",
+    "data_parallel",
+    "data_parallel_grad",
     "diff",
     "fsdp_plan",
     "fsdp_specs",
@@ -99,6 +103,8 @@ _WHERE = {
     "check_shardings": "sharding.check",
     "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
+    "data_parallel": "parallel.data_parallel",
+    "data_parallel_grad": "parallel.data_parallel_grad",
     "diff": "trees.diff",
     "fsdp_plan": "sharding.fsdp",
     "fsdp_specs": "sharding.fsdp",

@@ -45,6 +45,7 @@ CODES: dict[str, str] = {
     "PTK506": "more examples than devices",
     "PTK507": "static_broadcasted_argnums do not fit",
     "PTK508": "a training step returns something else",
+    "PTK509": "examples are not split over axis",
     "PTK601": "the dtype is not the declared one",
     "PTK602": "the number of dimensions is not the declared one",
     "PTK603": "a size is not the declared one",

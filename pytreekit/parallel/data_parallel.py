@@ -10,7 +10,8 @@ from ..faults import Fault
 from ..sharding.options import ERROR, REPLICATE
 from ..show import values
 from ..show.errors import raise_faults
-from ..specs.wrapping import copied
+from ..specs.wrapping import kept
+from .step_call import specs_of
 from .stepped import DataParallel, Step
 
 P = ParamSpec("P")
@@ -118,7 +119,7 @@ def data_parallel(
         raise_faults([Fault("PTK001", "step", "", "", "", "", fact=fact)], doing="data_parallel")
     faults = check_choice(on_indivisible, REPLICATE)
     raise_faults(faults, doing=f"data_parallel({values.function(step)})", when="on wrapping")
-    specs = _kept(batch), state
+    specs = kept(batch), kept(specs_of(state))
     return DataParallel(Step(step, mesh, *specs, on_indivisible, donate_state))
 
 
@@ -128,10 +129,3 @@ def check_choice(said: Any, other: str) -> list[Fault]:
         return []
     fact = f"on_indivisible must be {ERROR!r} or {other!r}"
     return [Fault("PTK001", "", "", "on_indivisible", "", values.spec(said), fact=fact)]
-
-
-def _kept(specs: Any) -> Any:
-    try:
-        return copied(specs)
-    except ValueError:  # a dict whose keys do not sort: told when the step is called
-        return specs

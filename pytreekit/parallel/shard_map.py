@@ -9,8 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from ..faults import Fault
 from ..show import values
 from ..show.errors import raise_faults
-from ..specs.rest import marked
-from ..specs.wrapping import copied
+from ..specs.wrapping import kept
 from .shard_call import INFER
 from .sharded import Sharded, Split
 
@@ -116,12 +115,5 @@ def shard_map(
     if not callable(fun):
         fact = f"fun must be callable, this is {values.kind(fun)}"
         raise_faults([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="shard_map")
-    specs = _kept(in_specs), _kept(out_specs)
+    specs = kept(in_specs), kept(out_specs)
     return Sharded(Split(fun, mesh, *specs, axis_names, check_vma))
-
-
-def _kept(specs: Any) -> Any:
-    try:
-        return copied(marked(specs))
-    except ValueError:  # a dict whose keys do not sort: told when the function is called
-        return specs

@@ -22,7 +22,7 @@ from .laid_out import constrained, placed
 from .returned import ReturnRefused
 from .shard_check import kinds_of
 from .shard_plan import ShardPlan, plan_shards
-from .step_call import BATCH, STATE, StepCall, check_step_call, specs_of, split_first
+from .step_call import BATCH, STATE, StepCall, check_step_call, split_first
 from .step_return import check_new_state, check_step_return, spec_of
 
 P = ParamSpec("P")
@@ -163,7 +163,7 @@ class DataParallel(Generic[P, R]):
         if batch is None:
             batch = split_first(args[1:2], list(grid.axes.sizes) if grid else [])
             batch = batch[0] if batch else None
-        specs = (specs_of(its.state), batch)
+        specs = (its.state, batch)
         return StepCall(
             its.fun, args, kwargs, specs, PartitionSpec(), grid, tuple(faults), its.on_indivisible
         )

@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import jax
 
 from ..faults import Fault
+from .rest import marked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,4 +79,12 @@ def copied(spec: Any) -> Any:
     try:
         return structure.unflatten(values)
     except Exception:  # noqa: BLE001  a user's constructor may refuse what its instance holds
+        return spec
+
+
+def kept(spec: Any) -> Any:
+    """A copy of a spec that may hold `...`; one that JAX cannot flatten is told with the calls."""
+    try:
+        return copied(marked(spec))
+    except ValueError:  # a dict whose keys do not sort
         return spec
