@@ -21,12 +21,23 @@ if TYPE_CHECKING:
     from .gradients.per_example import per_example_grad as per_example_grad
     from .gradients.per_example import per_example_norms as per_example_norms
     from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
+    from .sharding.check import check_shardings as check_shardings
+    from .sharding.fsdp import fsdp_plan as fsdp_plan
+    from .sharding.fsdp import fsdp_specs as fsdp_specs
+    from .sharding.named import named_shardings as named_shardings
+    from .sharding.named import spec_of as spec_of
+    from .sharding.specs import partition_plan as partition_plan
+    from .sharding.specs import partition_specs as partition_specs
     from .show.errors import SpecError as SpecError
     from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
     from .specs.bind import bind as bind
     from .specs.partition import axes_like as axes_like
     from .specs.partition import partition as partition
+    from .specs.rule_values import by_rank as by_rank
+    from .specs.rule_values import optional as optional
+    from .specs.rules import Rules as Rules
+    from .trees.boxes import register_box as register_box
     from .trees.combine import combine as combine
     from .trees.diff import diff as diff
     from .trees.stack import stack as stack
@@ -39,20 +50,31 @@ __all__ = [
     "SPLIT",
     "ClipInfo",
     "Fault",
+    "Rules",
     "SpecError",
     "SpecWarning",
     "axes_like",
     "bind",
+    "by_rank",
+    "check_shardings",
     "clipped_grad",
     "combine",
     "diff",
+    "fsdp_plan",
+    "fsdp_specs",
     "gradient_statistics",
     "if_array",
+    "named_shardings",
+    "optional",
     "partition",
+    "partition_plan",
+    "partition_specs",
     "per_example_grad",
     "per_example_norms",
     "per_example_value_and_grad",
     "raise_faults",
+    "register_box",
+    "spec_of",
     "stack",
     "suggest_chunk_size",
     "summary",
@@ -64,20 +86,31 @@ _WHERE = {
     "SPLIT": "batching.forms",
     "ClipInfo": "gradients.clipping",
     "Fault": "faults",
+    "Rules": "specs.rules",
     "SpecError": "show.errors",
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",
     "bind": "specs.bind",
+    "by_rank": "specs.rule_values",
+    "check_shardings": "sharding.check",
     "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
     "diff": "trees.diff",
+    "fsdp_plan": "sharding.fsdp",
+    "fsdp_specs": "sharding.fsdp",
     "gradient_statistics": "gradients.measure",
     "if_array": "batching.forms",
+    "named_shardings": "sharding.named",
+    "optional": "specs.rule_values",
     "partition": "specs.partition",
+    "partition_plan": "sharding.specs",
+    "partition_specs": "sharding.specs",
     "per_example_grad": "gradients.per_example",
     "per_example_norms": "gradients.per_example",
     "per_example_value_and_grad": "gradients.per_example",
     "raise_faults": "show.errors",
+    "register_box": "trees.boxes",
+    "spec_of": "sharding.named",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",
     "summary": "trees.summary",

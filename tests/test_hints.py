@@ -28,10 +28,10 @@ from jax.tree_util import keystr, tree_flatten_with_path
 import pytreekit as ptk
 
 from . import fault_examples
+from .hint_setups import FURTHER, KEY
 from .strategies import Style, calls
 from .test_vmap_corpus import CASES, Run, call, spied
-from .vmap_cases import Setup, X
-from .vmap_nodes import Plain, Point
+from .vmap_cases import Setup
 
 REMAINS = re.compile(r"   \(then (.*) remains?\)$")
 
@@ -49,44 +49,8 @@ def recorded(example: Callable[[], Any]) -> Setup:
     return Setup(**made)
 
 
-def first(x, *rest):
-    return x
-
-
-def long(**more):  # a hint does not write it out for one key
-    return {f"a_rather_long_name_{i}": None for i in range(4)} | more
-
-
-def full(spec):
-    return dict.fromkeys(spec, X())
-
-
-KEY, RAW = jax.random.key(0), jax.random.PRNGKey(0)
-# What neither the corpus nor the examples of the catalogue have.
-FURTHER: dict[str, Setup] = {
-    "a key more": Setup(first, (X(), full(long())), in_axes=(0, long(b=None))),
-    "a key less": Setup(first, (X(), full(long(b=None))), in_axes=(0, long())),
-    "two keys more": Setup(first, (X(), full(long())), in_axes=(0, long(b=None, c=None))),
-    "a list of scalars": Setup(first, (X(), [jnp.float32(1)] * 3)),
-    "a key in a state": Setup(first, (X(), {"rng": KEY, "w": X()})),
-    "a raw key in a list": Setup(first, (X(), [RAW])),
-    "two keywords counted": Setup(lambda x, y, z: x, (X(),), full("yz"), in_axes=(0, 0, None)),
-    "two static keywords": Setup(lambda x, a, b: x, (X(),), {"a": "clip", "b": 2.0}),
-    "three faults": Setup(first, (X(), X(), "relu"), in_axes=(2, (0, 1), 0)),
-    "sizes come to light": Setup(first, (X(3), X(4)), in_axes=(0, [0])),
-    "a node without names": Setup(first, (Plain((X(), X()), "k"),), in_axes=(Plain((0, 5), "k"),)),
-    "a field": Setup(first, (Point(X(), 2.0),), in_axes=(Point(1, 0),)),
-    "two in out_axes": Setup(lambda x: (x, 0.0), (X(),), out_axes=(np.int64(0), False)),
-    "axes without a name": Setup(first, (X(), X(), X()), in_axes=(0, np.int64(0), jnp.array(0))),
-    "bools in both": Setup(first, (X(), X()), in_axes=(0, False), out_axes=True),
-    "three alike": Setup(first, (full("abc"),), in_axes=(dict.fromkeys("abc", (0, 0)),)),
-    "other outputs": Setup(lambda x: [(x, x), x], (X(),), out_axes=[[0, 1], (0,)]),
-    "other keys": Setup(lambda x: {"a": x, "b": x}, (X(),), out_axes={"a": 1, "c": 1}),
-    "a key and no size": Setup(first, (X(), KEY), axis_size=-1),
-    "a float as axis_size": Setup(first, (X(),), axis_size=np.float32(4)),
-}
-
 ELSEWHERE = {"PTK110", "PTK111", "PTK205", "PTK951", "PTK952", "PTK953"}  # not in axes
+OTHER_SPECS = ("PTK3", "PTK4", "PTK5")
 NOT_A_CALL = {"PTK001, example 2", "PTK104, example 4", "PTK602, example 2"}  # of a mapped function
 SETUPS: dict[str, Callable[[], Setup]] = {
     **{name: case.build for name, case in CASES.items() if not case.accepts},
@@ -94,7 +58,8 @@ SETUPS: dict[str, Callable[[], Setup]] = {
         f"{code}, example {number}": functools.partial(recorded, example)
         for code, examples in fault_examples.EXAMPLES.items()
         for number, example in enumerate(examples)
-        if code not in ELSEWHERE and f"{code}, example {number}" not in NOT_A_CALL
+        if code not in ELSEWHERE and not code.startswith(OTHER_SPECS)
+        if f"{code}, example {number}" not in NOT_A_CALL
     },
     **{name: functools.partial(dataclasses.replace, setup) for name, setup in FURTHER.items()},
 }
@@ -204,6 +169,11 @@ class Reader:
             self.with_dict(name, place, lambda its, key: its | {key: value})
             self.kinds.append("add")
 
+    def override(self, name: str, place: str, pattern: str, value: str) -> None:
+        self.kinds.append("override")
+        new = at(self.options[name], place) | ptk.Rules({ast.literal_eval(pattern): int(value)})
+        self.options[name] = put(self.options[name], place, new)
+
     def delete(self, name: str, place: str) -> None:
         self.with_dict(name, place, lambda its, key: {k: its[k] for k in its.keys() - {key}})
         self.kinds.append("delete")
@@ -248,6 +218,7 @@ class Reader:
 
 WAYS: dict[str, Callable[..., None]] = {
     r"(in_axes|out_axes|axis_size)((?:\[.*?\]|\.\w+)*) = (.*)": Reader.write,
+    r"(in_axes)((?:\[.*?\])*) \|= ptk\.Rules\(\[\(('.*'), (.*)\)\]\)": Reader.override,
     r"del (in_axes|out_axes)(.*)": Reader.delete,
     r"and (\d+) more alike": Reader.more,
     r"pass (.*) by position": Reader.by_position,
@@ -288,7 +259,8 @@ def refused(setup: Setup, error: ptk.SpecError) -> Exception | None:
     later = error_of(reader.setup)
     if later is not None and stage(later) != stage(error):
         return None  # a spec that is sound as such, of a call that has other faults
-    by_name = name == "in_axes" and isinstance(error.repaired, dict)  # a form that JAX lacks
+    rules = any(isinstance(leaf, ptk.Rules) for leaf in jax.tree.leaves(error.repaired))
+    by_name = name == "in_axes" and (rules or isinstance(error.repaired, dict))  # what JAX lacks
     try:
         call(reader.setup, ptk.vmap if by_name else jax.vmap, spied(setup.f, run))
     except Exception as refusal:
@@ -332,6 +304,7 @@ def test_hints_keep_their_promises_in_drawn_calls(drawn):
 TEXTS = {
     "{} = {}": "assign",
     "{}[{}] = {}": "add",
+    "{} |= ptk.Rules([({}, {})])": "override",
     "del {}[{}]": "delete",
     "and {} more alike": "more alike",
     "   (then {} remain{})": "remains",

@@ -102,6 +102,13 @@ def test_the_wrong_spec_is_refused_by_both_and_repaired(piped: str) -> None:
     assert "the same numbers as from jax.vmap(loss, in_axes=(None, 0, 0)): True" in ours
 
 
+def test_rules_that_do_not_divide_are_told_and_others_planned(piped: str) -> None:
+    told = piped.split("Lay the classifier out over 8 devices")[1]
+    assert "    SpecError: partition_specs: 2 faults in rules" in told
+    assert "dimension 1 of 10 does not divide by 4" in told
+    assert re.search(r"\| out/w +\| +1 \| f32\[32,10\] +\| model ", told)
+
+
 def test_it_tells_the_same_each_time_and_through_the_public_function(piped: str) -> None:
     from pytreekit.tour import run
 

@@ -7,12 +7,15 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jax.tree_util import DictKey, SequenceKey
+
 from ..compat import is_batched_sparse
 from ..specs import arguments, by_name
 from ..specs.bind import Binding
 from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
+from ..specs.ruled import is_rules
 from .annotations import Declared
 
 
@@ -45,8 +48,8 @@ class Call:
 
     Attributes:
         fun: The function, for the names of its parameters.
-        in_axes: An int, None, a tuple with a spec for each positional argument, or a dict with
-            one for each parameter.
+        in_axes: An int, None, a tuple with a spec for each positional argument, a dict with one
+            for each parameter, or rules over the paths of all arguments, each from its name on.
         args: The positional arguments.
         kwargs: The keyword arguments; unless in_axes is by name, all mapped over axis 0, as
             `jax.vmap` has it.
@@ -80,9 +83,18 @@ class Call:
         values = [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
         rows = zip(values, self.passed, self.specs(), strict=True)
         return tuple(
-            Binding(spec, value, argument.name, place, is_leaf=is_batched_sparse)
+            Binding(
+                spec, value, argument.name, place, is_batched_sparse, prefix=self._prefix(argument)
+            )
             for value, argument, (spec, place) in rows
         )
+
+    def _prefix(self, argument: Passed) -> tuple[Any, ...]:
+        """The keys that the paths of an argument have in front: its name, if rules govern all."""
+        if not self.is_by_rule:
+            return ()
+        extra = () if argument.extra is None else (SequenceKey(argument.extra),)
+        return (DictKey(argument.parameter), *extra)
 
     @property
     def mismatched(self) -> bool:
@@ -120,14 +132,21 @@ class Call:
         """Whether in_axes is keyed by the names of parameters."""
         return isinstance(self.in_axes, dict)
 
+    @property
+    def is_by_rule(self) -> bool:
+        """Whether in_axes are rules over the paths of all arguments."""
+        return is_rules(self.in_axes)
+
     def governs(self, position: int) -> bool:
         """Whether in_axes governs an argument; if not, it is a keyword, mapped over axis 0."""
-        return self.is_by_name or position < len(self.args)
+        return self.is_by_name or self.is_by_rule or position < len(self.args)
 
     def specs(self) -> list[tuple[Any, str]]:
         """The spec of each argument, and where it stands."""
         if self.is_by_name:
             return [(its.spec, its.place) for its in self.entries]
+        if self.is_by_rule:
+            return [(self.in_axes, "in_axes")] * len(self.passed)
         keywords = [(0, "axis of every keyword")] * len(self.kwargs)
         if not isinstance(self.in_axes, tuple):
             return [(self.in_axes, "in_axes")] * len(self.args) + keywords
@@ -154,6 +173,11 @@ class Call:
 
     def _with(self, axes: Mapping[int, Any]) -> Any:
         """The in_axes with other specs for some arguments."""
+        if self.is_by_rule:
+            kept = len(self.in_axes.entries)
+            new = [rule for spec in axes.values() for rule in spec.entries[: -kept or None]]
+            pairs = [(rule.pattern.text, rule.value) for rule in new]
+            return self.in_axes | type(self.in_axes)(pairs, split=self.in_axes.split)
         if not self.is_by_name:
             one_for_all = [self.in_axes] * len(self.args)
             specs = self.in_axes if isinstance(self.in_axes, tuple) else one_for_all

@@ -49,9 +49,9 @@ class IfArray:
 
     axis: int | None
 
-    def __call__(self, leaf: Any) -> int | None:
-        """The axis for an array, None for anything else."""
-        return self.axis if is_array(leaf) else None
+    def __call__(self, *of: Any) -> int | None:
+        """The axis for an array, None for anything else; of a leaf, or of its path and a leaf."""
+        return self.axis if is_array(of[-1]) else None
 
     def __repr__(self) -> str:
         return f"if_array({self.axis})"

@@ -11,10 +11,10 @@ import jax
 
 from ..faults import Fault
 from ..show.errors import raise_faults
+from ..trees.structures import MOST
 from .annotations import Declared, declared
 from .infer import inferred
 from .plan import VmapPlan
-from .structures import MOST
 from .vmapped import Vmapped
 from .watch import kinds_of
 

@@ -19,7 +19,7 @@ from ..specs.bind import Binding, Bound
 from ..specs.finding import Finding, Replace, Revalue
 from ..specs.hints import with_hints
 from ..specs.repair import change, respecified
-from .structures import StructureCache
+from ..trees.structures import StructureCache
 
 
 class Refusal(NamedTuple):

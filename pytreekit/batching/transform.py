@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..faults import Fault
+from ..trees.structures import MOST
 from .chunks import Chunks, Fold
 from .forms import SPLIT, can_be_sliced, is_axis, resolved
 from .outputs import OutputCheck, Refusal
 from .shardings import mesh_axes
 from .stand_in import with_stand_in
-from .structures import MOST
 from .underway import Running, underway
 from .varying import varying
 

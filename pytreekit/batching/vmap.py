@@ -77,11 +77,13 @@ def vmap(
             tuple with an entry for each positional argument, itself an int, None or a pytree prefix
             of that argument; keywords are then mapped over axis 0. Or by name: a dict keyed by
             parameters, `{"params": None, "x": 0, ...: 0}`, where `...` stands for all that are not
-            named; it governs keywords too, and an argument without an entry is a fault. In the
-            place of an axis there may be `ptk.SPLIT`, for a PRNG key, or a function of the leaf,
-            such as `ptk.if_array(0)`. Or `"infer"`, for a function annotated for one example:
-            an argument that fits its annotation is shared, any other is mapped over the axis that
-            it has over. It is copied: later changes to it have no effect.
+            named; it governs keywords too, and an argument without an entry is a fault. Or by path:
+            `ptk.Rules` over all arguments, whose paths begin with the name of the parameter,
+            `params/encoder/w` or `xs/0` of `*xs`; in the place of a spec of one argument, rules
+            speak of the paths in it. In the place of an axis there may be `ptk.SPLIT`, for a PRNG
+            key, or a function of the leaf, such as `ptk.if_array(0)`. Or `"infer"`, for a function
+            annotated for one example: an argument that fits its annotation is shared, any other is
+            mapped over the axis that it has over. It is copied: later changes to it have no effect.
         out_axes: Where the mapped axis goes in each output: an int, None for an output that does
             not vary, or a pytree prefix of the output.
         axis_name: A name of the axis for collectives in `fun` such as `jax.lax.psum`.
@@ -102,8 +104,8 @@ def vmap(
 
     Raises:
         SpecError: PTK001, PTK104, PTK105, PTK107 or PTK110, if an option is not what it must be.
-            The mapped function raises PTK101 to PTK109, PTK201 to PTK204 and PTK601 to PTK605, when
-            it is called.
+            The mapped function raises PTK101 to PTK109, PTK201 to PTK204, PTK305 and PTK601 to
+            PTK605, when it is called.
 
     Warns:
         SpecWarning: PTK901 to PTK905, once for each mapped function, where the spec itself gives

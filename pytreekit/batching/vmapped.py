@@ -20,6 +20,7 @@ from ..show import values
 from ..show.errors import SpecError, SpecWarning
 from ..specs import arguments
 from ..specs.hints import with_hints
+from ..trees.structures import StructureCache
 from .annotations import Declared, declared
 from .call import Call
 from .check import check_call
@@ -27,7 +28,6 @@ from .forms import is_function
 from .outputs import OutputCheck, Refusal
 from .plan import VmapPlan, plan_call
 from .silent import doubts, may_doubt
-from .structures import StructureCache
 from .transform import Batched, ByLeaf, Running
 from .typed import check_returned
 from .watch import Watch

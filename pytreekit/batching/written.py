@@ -18,6 +18,7 @@ from ..specs.bind import check_sorts
 from ..specs.finding import Finding
 from ..specs.repair import change
 from ..specs.rest import Rest
+from ..specs.ruled import is_rules
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
@@ -132,11 +133,29 @@ def _check_axes(name: str, options: Written) -> list[Finding]:
     if unsortable:
         return unsortable
     leaves = paths.leaves_with_paths(spec, lambda node: node is None)
-    return [
+    of_rules = [
+        finding
+        for path, value in leaves
+        if is_rules(value) and name == "in_axes"
+        for finding in _check_rules(path, value, options.fun)
+    ]
+    return of_rules + [
         Finding(_no_axis(name, path, value, options.fun), _meant(name, path, value))
         for path, value in leaves
         if not is_axis(value) and not (name == "in_axes" and is_form(value))
     ]
+
+
+def _check_rules(path: KeyPath, rules: Any, fun: Callable[..., Any]) -> list[Finding]:
+    """What rules say must be axes, too."""
+    rows = [(f"[{its.pattern.text!r}]", its.value) for its in rules.entries]
+    rows += [(".default", rules.default)] * rules.has_default
+    found = []
+    for place, value in rows:
+        if not is_axis(value) and not is_form(value):
+            fault = _no_axis("in_axes", path, value, fun)
+            found.append(Finding(dataclasses.replace(fault, spec_path=fault.spec_path + place)))
+    return found
 
 
 def _no_axis(name: str, path: KeyPath, value: Any, fun: Callable[..., Any]) -> Fault:

@@ -88,6 +88,12 @@ def function(fun: Any) -> str:
     return name if isinstance(name, str) else type(fun).__name__
 
 
+def kind(value: Any) -> str:
+    """What a value is, in words: `a str`, `an int`, `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def listing(names: Sequence[str], most: int = 6) -> str:
     """Names with commas, the rest counted: `'a', 'b' and 9 more`."""
     shown = ", ".join(names[:most])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..faults import Fault
 from ..trees import paths
@@ -13,6 +13,10 @@ from .finding import Finding
 from .meeting import Meeting
 from .mismatch import mismatches
 from .rest import expanded
+from .ruled import is_rules
+
+if TYPE_CHECKING:
+    from .rules import Rules
 
 
 class Bound(NamedTuple):
@@ -29,6 +33,13 @@ class Bound(NamedTuple):
     spec_path: KeyPath
     leaf: Any
     value: Any
+
+
+class _Ruled(NamedTuple):
+    """The rule of a leaf: where it stands in the spec, and the text of the leaf that it takes."""
+
+    place: str
+    text: str
 
 
 class Entry(NamedTuple):
@@ -53,6 +64,7 @@ class Binding:
     Args:
         is_leaf: What counts as a leaf of the tree besides what JAX takes for one.
         fill: The value to propose for a place of the tree that the spec has none for.
+        prefix: The keys that the tree is taken to lie below, for `ptk.Rules` in the spec.
     """
 
     def __init__(
@@ -63,6 +75,7 @@ class Binding:
         spec_name: str,
         is_leaf: IsLeaf = None,
         fill: Any = None,
+        prefix: KeyPath = (),
     ) -> None:
         self.spec, self._from_rest = expanded(spec, tree, is_leaf)
         self.tree = tree
@@ -70,6 +83,8 @@ class Binding:
         self.spec_name = spec_name
         self.is_leaf = is_leaf
         self.entries: list[Entry] = []
+        self._prefix = prefix
+        self._ruled: dict[KeyPath, _Ruled] = {}
         self.findings = [
             *check_sorts(self.spec, Fault("PTK104", "", "", spec_name, "", "")),
             *check_sorts(tree, Fault("PTK104", name, "", "", "dict", "")),
@@ -99,12 +114,18 @@ class Binding:
         place = self.name, paths.text(bound.path), self.place(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
 
+    def text(self, path: KeyPath) -> str | None:
+        """The text of a leaf that a rule takes, None for one that none does."""
+        return self._ruled[path].text if path in self._ruled else None
+
     def place(self, path: KeyPath) -> str:
         """Where the entry at a path stands in the spec, as the user wrote it."""
         return self.spec_name + self._written(path)
 
     def _written(self, path: KeyPath) -> str:
-        """A path in the spec as the user wrote it: with `[...]` where that stands."""
+        """A path in the spec as the user wrote it: with `[...]` where that stands, or by a rule."""
+        if path in self._ruled:
+            return self._ruled[path].place
         if not self._from_rest:
             return paths.text(path)
         keys = [
@@ -118,6 +139,9 @@ class Binding:
         pending: list[tuple[KeyPath, Any, Any]] = [((), self.spec, self.tree)]
         while pending:
             path, spec, tree = pending.pop()
+            if is_rules(spec):
+                self._follow(path, spec, tree)
+                continue
             if spec is None or paths.is_leaf(spec):
                 self.entries.append(Entry(path, spec, tree))
                 continue
@@ -133,6 +157,25 @@ class Binding:
                 shared = _shared(path, spec_children, children)
             pending.extend(reversed(shared))
 
+    def _follow(self, path: KeyPath, rules: Rules, tree: Any) -> None:
+        """The entry of each leaf below a place where rules stand."""
+        from .matcher import NO_RULE
+        from .rule_values import UNMATCHED
+
+        found = rules.assign(tree, is_leaf=self.is_leaf, prefix=self._prefix)
+        place = self._written(path)
+        for fault in found.faults(self.name + paths.text(path), f"{self.spec_name}{place}.entries"):
+            its = {"argument": self.name, "path": fault.place.removeprefix(self.name)}
+            self.findings.append(Finding(dataclasses.replace(fault, **its)))
+        for index, (leaf, value) in enumerate(zip(found.leaves, found.unread(), strict=True)):
+            if value is UNMATCHED:
+                continue
+            here = path + found.path(index)
+            number = found.numbers[index]
+            at = ".default" if number == NO_RULE else f"[{rules.patterns[number].text!r}]"
+            self._ruled[here] = _Ruled(place + at, found.text(index))
+            self.entries.append(Entry(here, value, leaf))
+
 
 def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -> Binding:
     """Bind a spec tree to a tree, as JAX matches a prefix: one spec value for each leaf.
@@ -140,8 +183,10 @@ def bind(spec: Any, tree: Any, *, name: str = "tree", spec_name: str = "spec") -
     The engine behind every check of pytreekit, for authors of other transformations. `None` and
     whatever JAX takes for a leaf is a spec value and governs all that lies below its place.
     Below that, containers must agree in type, keys and static data. A dict may have the key `...`,
-    for the children of its node that it does not name. A mismatch does not stop the walk: it goes
-    on with what both sides share, so that `.faults` has every mismatch.
+    for the children of its node that it does not name. `ptk.Rules` give each leaf below their place
+    a value by its path from there; a function of theirs is a value here, a function of the leaf. A
+    mismatch does not stop the walk: it goes on with what both sides share, so that `.faults` has
+    every mismatch.
 
     Args:
         spec: A pytree prefix of `tree`, of values of any kind (axes, PartitionSpecs, bools, ...).

@@ -42,9 +42,9 @@ def partition(tree: Any, where: Any) -> tuple[Any, Any]:
         >>> ptk.combine(trained, frozen) == model
         True
     """
-    chosen = _chosen(tree, where, "partition")
+    choices = chosen(tree, where, "partition")
     leaves, structure = jax.tree.flatten(tree)
-    pairs = list(zip(leaves, chosen, strict=True))
+    pairs = list(zip(leaves, choices, strict=True))
     return (
         structure.unflatten([leaf if here else None for leaf, here in pairs]),
         structure.unflatten([None if here else leaf for leaf, here in pairs]),
@@ -82,12 +82,16 @@ def axes_like(tree: Any, axis: Any, where: Any = is_array) -> Any:
     if axis is not None and type(axis) is not int:
         told = values.spec(axis)
         raise_faults([Fault("PTK107", "", "", "axis", "", told)], doing="axes_like")
-    chosen = _chosen(tree, where, "axes_like")
-    return jax.tree.structure(tree).unflatten([axis if here else None for here in chosen])
+    choices = chosen(tree, where, "axes_like")
+    return jax.tree.structure(tree).unflatten([axis if here else None for here in choices])
 
 
-def _chosen(tree: Any, where: Any, doing: str) -> list[bool]:
-    """What `where` says of each leaf; what is no bool is a fault."""
+def chosen(tree: Any, where: Any, doing: str) -> list[bool]:
+    """What `where` says of each leaf of a tree, in flattening order.
+
+    Raises:
+        SpecError: If it does not fit the tree, or says anything but a bool.
+    """
     binding = Binding(where, tree, "tree", "where", fill=False)
     raise_faults(binding.faults, doing=doing, where="where")
     pairs = zip(binding.values(), jax.tree.leaves(tree), strict=True)

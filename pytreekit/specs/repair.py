@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -13,6 +13,10 @@ from ..trees import paths
 from ..trees.replace import replaced
 from .bind import Binding
 from .finding import Replace, Revalue
+from .ruled import is_rules
+
+if TYPE_CHECKING:
+    from .rules import Rules
 
 MOST_CHANGES = 2
 """Changes that a hint spells out."""
@@ -28,6 +32,8 @@ _DEEPEST_PREFIX = 32
 
 def respecified(binding: Binding, repairs: Sequence[Replace | Revalue]) -> Any:
     """The spec of a binding with repairs written into it; the binding's own spec is left alone."""
+    if is_rules(binding.spec):
+        return binding.spec | _overriding(binding.spec, binding, repairs)
     new = {repair.path: repair.spec for repair in repairs if isinstance(repair, Replace)}
     values = {repair.path: repair.value for repair in repairs if isinstance(repair, Revalue)}
     if values and not new:
@@ -37,6 +43,24 @@ def respecified(binding: Binding, repairs: Sequence[Replace | Revalue]) -> Any:
             if not all(paths.same(one, value) for one in its):
                 new[path] = _prefix(subtree, its, binding.is_leaf)
     return replaced(binding.spec, new)
+
+
+def _overriding(rules: Rules, binding: Binding, repairs: Sequence[Replace | Revalue]) -> Rules:
+    """A rule for each leaf that is to have another value.
+
+    Raises:
+        TypeError: If no rule can say what is to be repaired.
+    """
+    from .globs import escaped
+
+    pairs = []
+    for repair in repairs:
+        text = binding.text(repair.path)
+        if text is None or not isinstance(repair, Revalue):
+            raise TypeError("rules give values to leaves that they match")
+        keys = text.split("/") if text or repair.path else []
+        pairs.append(("/" + "/".join(map(escaped, keys)), repair.value))
+    return type(rules)(pairs, split=rules.split)
 
 
 def _prefix(tree: Any, values: list[Any], also: Any, depth: int = 0) -> Any:
@@ -64,11 +88,20 @@ def change(name: str, old: Any, new: Any) -> str:
     return "; ".join([*said[:MOST_CHANGES], *alike])
 
 
+def _added(name: str, old: Rules, new: Rules) -> Iterator[str]:
+    """A statement for each rule that now comes before those that there were."""
+    for rule in new.entries[: len(new.entries) - len(old.entries)]:
+        yield f"{name} |= ptk.Rules([({rule.pattern.text!r}, {rule.value!r})])"
+
+
 def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
     """A statement for each of the smallest places that differ."""
     pending: list[tuple[str, Any, Any]] = [(name, old, new)]
     while pending:
         place, old, new = pending.pop()
+        if is_rules(old) and is_rules(new):
+            yield from _added(place, old, new)
+            continue
         if _is_value(old) or _is_value(new) or not _alike(old, new):
             if not equal(old, new):
                 yield _statement(place, old, new)

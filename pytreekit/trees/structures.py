@@ -41,6 +41,36 @@ class StructureCache:
                 return
 
 
+class SeenTwice:
+    """A `StructureCache` that keeps what comes again: most trees are looked at once."""
+
+    def __init__(self) -> None:
+        self._cache = StructureCache()
+        self._once: set[int] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was put here so far."""
+        return not self._once
+
+    def get(self, structure: Any) -> Any:
+        """The value for a structure, or None."""
+        return self._cache.get(structure)
+
+    def put(self, structure: Any, value: Any) -> None:
+        """Keep a value, if its structure was here before."""
+        try:
+            mark = hash(structure)
+        except Exception:  # noqa: BLE001  static data may have no hash, or raise anything
+            return
+        if mark in self._once:
+            self._cache.put(structure, value)
+            return
+        if len(self._once) >= MOST:
+            self._once = set()
+        self._once.add(mark)
+
+
 def has_hashable_data(structure: Any) -> bool:
     """Whether the static data of every node can be hashed."""
     pending = [structure]
