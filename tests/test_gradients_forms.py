@@ -409,6 +409,6 @@ def test_faults_of_rules():
     of_one = ptk.clipped_grad(loss, ptk.Rules([("w", 1.0)]))
     (fault,) = of_one.check(PARAMS, XS, YS)
     assert (fault.code, fault.place) == ("PTK305", "params['b']")
-    with pytest.raises(ptk.SpecError, match="clip_norm\\['w'\\] = -1.0") as error:
+    with pytest.raises(ptk.SpecError, match=r"clip_norm\['w'\] = -1.0") as error:
         ptk.clipped_grad(loss, ptk.Rules([("w", -1.0)], default=len))
     assert [its.code for its in error.value.faults] == ["PTK404", "PTK404"]
