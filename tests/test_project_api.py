@@ -18,8 +18,7 @@ ROOT = Path(__file__).parents[1]
 ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
     "SPLIT", "ClipInfo", "Fault", "Rules", "SpecError", "SpecWarning", "axes_like", "bind",
-    "by_rank",
-    "check_shardings", "clipped_grad", "combine", "diff", "fsdp_plan", "fsdp_specs",
+    "by_rank", "check_shardings", "clipped_grad", "combine", "diff", "fsdp_plan", "fsdp_specs",
     "gradient_statistics", "if_array", "named_shardings", "optional", "partition",
     "partition_plan", "partition_specs", "per_example_grad", "per_example_norms",
     "per_example_value_and_grad", "raise_faults", "register_box", "spec_of", "stack",
