@@ -77,11 +77,15 @@ class Call:
         """The arguments: by position, then by keyword in the order of flattening."""
         return tuple(by_name.passed(self.fun, len(self.args), self.kwargs))
 
+    @property
+    def values(self) -> list[Any]:
+        """The values of the arguments, in the order of `passed`."""
+        return [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
+
     @functools.cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """A binding for each argument that has an entry in in_axes."""
-        values = [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
-        rows = zip(values, self.passed, self.specs(), strict=True)
+        rows = zip(self.values, self.passed, self.specs(), strict=True)
         return tuple(
             Binding(
                 spec, value, argument.name, place, is_batched_sparse, prefix=self._prefix(argument)

@@ -44,10 +44,10 @@ def inferred(call: Call) -> Inferred:
     in front; but where another axis of the same size fits as well, or the batch cannot be in front
     everywhere, it is not for us to choose.
     """
-    hints = dict(declared_arguments(call, call.declared)) if call.declared else {}
+    hints = declared_arguments(call)
     arguments = [
         _Argument(its.name, value, hints.get(position))
-        for position, (its, value) in enumerate(zip(call.passed, _values(call), strict=True))
+        for position, (its, value) in enumerate(zip(call.passed, call.values, strict=True))
     ]
     silent = tuple(_not_annotated(its) for its in arguments if its.hint is None and its.has_axes)
     if silent:
@@ -112,10 +112,6 @@ class _Argument:
         if axis is None:
             return set()
         return {aval.shape[axis] for aval in self.avals.values()}
-
-
-def _values(call: Call) -> list[Any]:
-    return [*call.args, *(call.kwargs[name] for name in sorted(call.kwargs))]
 
 
 def _solutions(

@@ -70,15 +70,15 @@ class VmapPlan:
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
-        return "\n\n".join(table.plain(*parts) for parts in self._tables())
+        return table.plain_all(self._tables())
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return table.rich_group([table.rich(*parts) for parts in self._tables()])
+        return table.rich_all(self._tables())
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         title = f"vmap({self.function}) over {self.axis_size}"
         yield table.Head(title, LEAF_COLUMNS), leaf_rows(self.leaves)
         if self.outputs is not None:

@@ -16,7 +16,6 @@ from ..specs.finding import Finding, Revalue
 from ..trees import paths
 from ..trees.paths import KeyPath
 from . import annotations
-from .annotations import Declared
 from .call import Call, InArgument
 from .dimensions import Names
 from .fitting import UNKNOWN, Fitting, Misfit
@@ -31,7 +30,7 @@ def check_types(call: Call) -> list[Finding]:
     if call.declared is None or call.mismatched:
         return []
     with annotations.context():
-        return _arguments(call, call.declared, Names())
+        return _arguments(call, Names())
 
 
 def check_returned(call: Call, out: Any) -> list[Fault]:
@@ -41,7 +40,7 @@ def check_returned(call: Call, out: Any) -> list[Fault]:
     names = Names()
     hint = call.declared.returns
     with annotations.context():
-        _arguments(call, call.declared, names)  # they give the names their sizes
+        _arguments(call, names)  # they give the names their sizes
         fitting = Fitting("out", lambda leaf, path: _whole(leaf), names)
         return [
             Fault(
@@ -53,13 +52,13 @@ def check_returned(call: Call, out: Any) -> list[Fault]:
         ]  # fmt: skip
 
 
-def _arguments(call: Call, declared: Declared, names: Names) -> list[Finding]:
+def _arguments(call: Call, names: Names) -> list[Finding]:
     """What does not fit in the arguments; the names of dimensions get their sizes."""
     by_position: dict[int, list[Leaf]] = {}
     for leaf in leaves(call):
         by_position.setdefault(leaf.position, []).append(leaf)
     found = []
-    for position, hint in declared_arguments(call, declared):
+    for position, hint in declared_arguments(call).items():
         its = {leaf.bound.path: leaf for leaf in by_position.get(position, ())}
         if any(leaf.axis is not None and not leaf.has_axis for leaf in its.values()):
             continue  # no example can be taken of it: that is another fault
@@ -72,8 +71,11 @@ def _arguments(call: Call, declared: Declared, names: Names) -> list[Finding]:
     return found
 
 
-def declared_arguments(call: Call, declared: Declared) -> list[tuple[int, Any]]:
-    """The position and the annotation of each argument that has one, in the order of parameters."""
+def declared_arguments(call: Call) -> dict[int, Any]:
+    """The annotation of each argument that has one, by position, in the order of parameters."""
+    declared = call.declared
+    if declared is None:
+        return {}
     order = {name: number for number, name in enumerate(declared.parameters)}
     rest = declared.keywords
     named = [
@@ -82,7 +84,7 @@ def declared_arguments(call: Call, declared: Declared) -> list[tuple[int, Any]]:
     ]
     hinted = [(position, name) for position, name in named if name in order]
     hinted.sort(key=lambda pair: order[pair[1]])
-    return [(position, declared.parameters[name]) for position, name in hinted]
+    return {position: declared.parameters[name] for position, name in hinted}
 
 
 def _example(its: Mapping[KeyPath, Leaf], value: Any, path: KeyPath) -> Any:

@@ -203,7 +203,8 @@ class Vmapped(Generic[P, R]):
 
         by_leaf = any(map(is_function, axes))
         batched = ByLeaf(axes, batch, sparse=sparse) if by_leaf else batch(axes)
-        batched.watch = Watch(call)
+        if call.declared is not None:
+            batched.watch = Watch(call)
         if taken:  # else the next call of this structure is still to be warned of
             self._known.put(structure, batched)
         return batched

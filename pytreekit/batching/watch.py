@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
 from ..compat import is_batched_sparse
+from ..trees import paths
 from .call import Call
 from .typed import declared_arguments
 
@@ -25,11 +24,11 @@ class Watch:
     """Of one structure of arguments, the leaves that annotations speak of, and what they were."""
 
     def __init__(self, call: Call) -> None:
-        hinted = dict(declared_arguments(call, call.declared)) if call.declared else {}
+        hinted = declared_arguments(call)
         self._spans: list[slice] = []
         start = 0
         for position, binding in enumerate(call.bindings):
-            stop = start + jax.tree.structure(binding.tree, is_leaf=is_batched_sparse).num_leaves
+            stop = start + paths.count_leaves(binding.tree, is_batched_sparse)
             if position in hinted and stop > start:
                 self._spans.append(slice(start, stop))
             start = stop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import jax
 import numpy as np
 
 from ..show import values
+from ..specs.rule_files import Unreadable, from_json
 
 MOST_BYTES = 100_000_000
 """Bytes of a file: what is longer holds more than shapes."""
@@ -88,28 +88,11 @@ def _text(file: str | None, told: str) -> str:
 
 def _data(text: str, told: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"{told} is no JSON: {error.msg}, {place}") from None
+        return from_json(text, told)
+    except Unreadable as error:
+        raise BadInput(error.fact) from None
     except RecursionError:
         raise BadInput(f"{told} is nested too deep") from None
-    except ValueError as error:  # also a number of too many digits
-        raise BadInput(f"{told} is no JSON: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping whose keys are there once: of two alike, one would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise BadInput(f"a mapping has the key {twice!r} twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise BadInput(f"JSON has no {name}")
 
 
 def _node(data: Any, place: str, faults: list[str], depth: int) -> Any:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import jax
 
 from ..sharding.plan import SpecPlan
+from ..sharding.resolve import names_of
 from ..show import folding
 from ..show import values as shown
 from ..show.lines import fitted
 from ..show.table import Head
-from ..specs.audit import Audit, AuditedRule
+from ..specs.audit import Audit, AuditedRule, headline
+from ..trees.leaves import size_in_bytes
 
 MOST_PLACES = 3
 """Places of a note that are shown; the rest is counted."""
@@ -50,18 +52,12 @@ def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) 
 def _title(plan: SpecPlan, tree: Any) -> str:
     total = here = 0
     for leaf, its in zip(jax.tree.leaves(tree), plan.leaves, strict=True):
-        taken = math.prod(leaf.shape) * leaf.dtype.itemsize
+        taken = size_in_bytes(leaf)
         total += taken
-        here += taken // _parts(its.spec, plan.mesh)
+        here += taken // math.prod(plan.mesh[axis] for axis in names_of(its.spec))
     mesh = ", ".join(f"{name}={size}" for name, size in plan.mesh.items())
     counts = shown.count(len(plan.leaves), "leaf", "leaves")
     return f"{counts} on {mesh}: {total:,} bytes, {here:,} a device"
-
-
-def _parts(spec: Any, mesh: dict[str, int]) -> int:
-    """Into how many parts a spec splits an array."""
-    entries = (entry if isinstance(entry, tuple) else (entry,) for entry in spec if entry)
-    return math.prod(mesh[axis] for axes in entries for axis in axes)
 
 
 def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
@@ -97,11 +93,8 @@ def audited(audit: Audit) -> str:
             rows.append(
                 ("-", told, "", f"{len(leaves):,}", f"{sum(its.bytes for its in leaves):,}")
             )
-    counts = [shown.count(len(audit.rules), "rule")]
-    counts += [f"{len(audit.unused)} unused"] * bool(audit.unused)
-    counts += [f"{len(audit.shadowed)} shadowed"] * bool(audit.shadowed)
     columns = ("rule", "pattern", "value", "leaves", "bytes")
-    head = Head(", ".join(counts), columns, ("rule", "leaves", "bytes"))
+    head = Head(headline(audit), columns, ("rule", "leaves", "bytes"))
     return folding.plain(head, rows, column=1)
 
 

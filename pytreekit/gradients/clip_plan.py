@@ -34,7 +34,7 @@ class ClipPlan(GradientPlan):
     bounds: tuple[tuple[str, Any], ...] = ()
     sensitivity: Any = None
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         yield from super()._tables()
         why = [("why", self.reason)] if self.reason else []
         rows = [("method", f"{self.method}, {self._chunks}"), *why]

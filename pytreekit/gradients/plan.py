@@ -75,13 +75,13 @@ class GradientPlan:
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
-        return "\n\n".join(table.plain(*parts) for parts in self._tables())
+        return table.plain_all(self._tables())
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return table.rich_group([table.rich(*parts) for parts in self._tables()])
+        return table.rich_all(self._tables())
 
     def _title(self) -> str:
         return f"{self.function} of {values.count(self.axis_size, 'example')}, {self._chunks}"
@@ -90,7 +90,7 @@ class GradientPlan:
     def _chunks(self) -> str:
         return f"{self.chunk_size} at a time" if self.chunk_size else "all at once"
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         bounds = any(leaf.bound for leaf in self.gradients)
         columns = ("leaf", "found", "differentiated", "bytes", *["clipped by"] * bounds)
         rows = [

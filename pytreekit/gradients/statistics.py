@@ -177,23 +177,23 @@ class GradientStatistics:
     def __str__(self) -> str:
         if self._is_traced:
             return f"<statistics of gradients, traced, of {values.leaf_or_tree(self.mean)}>"
-        return "\n\n".join(table.plain(*parts) for parts in self._tables())
+        return table.plain_all(self._tables())
 
     def __rich__(self) -> Any:
         if self._is_traced:
             return str(self)
-        return table.rich_group([table.rich(*parts) for parts in self._tables()])
+        return table.rich_all(self._tables())
 
     def _repr_html_(self) -> str:
         if self._is_traced:
             return str(self)
-        return "\n".join([*(table.html(*parts) for parts in self._tables()), self.picture()])
+        return f"{table.html_all(self._tables())}\n{self.picture()}"
 
     @property
     def _is_traced(self) -> bool:
         return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         numbers = ("|mean|", "noise", "signal/noise", "mean norm")
         title = f"gradients of {int(self.count):,} examples"
         rows = [

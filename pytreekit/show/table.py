@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import html as markup
 import io
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 WIDTH = 88
 
@@ -19,6 +19,10 @@ class Head(NamedTuple):
     title: str
     columns: tuple[str, ...]
     numbers: tuple[str, ...] = ()
+
+
+Table: TypeAlias = tuple[Head, list[tuple[str, ...]]]
+"""A head and the rows below it."""
 
 
 def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
@@ -36,11 +40,11 @@ def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
     return table
 
 
-def rich_group(tables: Sequence[Any]) -> Any:
+def rich_all(tables: Iterable[Table]) -> Any:
     """Tables for a terminal, one below the other."""
     from rich.console import Group
 
-    return Group(*tables)
+    return Group(*(rich(*one) for one in tables))
 
 
 def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
@@ -56,6 +60,11 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
+def plain_all(tables: Iterable[Table]) -> str:
+    """Tables as text, one below the other."""
+    return "\n\n".join(plain(*one) for one in tables)
+
+
 def html(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     """The table as HTML that loads nothing from elsewhere, in the style of the page around it."""
     styles = [' style="text-align:right"' * (column in head.numbers) for column in head.columns]
@@ -69,6 +78,11 @@ def html(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
         "</table>",
     ]
     return "\n".join(lines)
+
+
+def html_all(tables: Iterable[Table]) -> str:
+    """Tables as HTML, one below the other."""
+    return "\n".join(html(*one) for one in tables)
 
 
 def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:

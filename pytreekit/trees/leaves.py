@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import jax
@@ -21,6 +22,11 @@ def is_array(leaf: Any) -> bool:
     if isinstance(leaf, np.generic):
         return not isinstance(leaf, str | bytes)
     return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+
+
+def size_in_bytes(leaf: Any) -> int:
+    """What an array takes; nothing, for what is none."""
+    return math.prod(leaf.shape) * leaf.dtype.itemsize if is_array(leaf) else 0
 
 
 def is_number(leaf: Any) -> bool:
