@@ -412,3 +412,16 @@ def test_faults_of_rules():
     with pytest.raises(ptk.SpecError, match=r"clip_norm\['w'\] = -1.0") as error:
         ptk.clipped_grad(loss, ptk.Rules([("w", -1.0)], default=len))
     assert [its.code for its in error.value.faults] == ["PTK404", "PTK404"]
+
+
+@pytest.mark.parametrize("params", [None, {}, {"W": 1.0}, {"w": jnp.arange(3), "b": None}])
+def test_a_loss_that_fails_hides_no_fault(params):
+    """What the loss cannot be run on is told as what it is."""
+    of_none = ptk.clipped_grad(loss, jnp.inf, mask="real")
+    found = {fault.code for fault in of_none.check(params, XS, YS)}
+    assert found == ({"PTK405"} if params and "W" in params else {"PTK402", "PTK405"})
+    with pytest.raises(ptk.SpecError):
+        of_none(params, XS, YS)
+    if params and "W" in params:
+        with pytest.raises(KeyError, match="w"):
+            of_none(params, XS, YS, real=YS > 0)

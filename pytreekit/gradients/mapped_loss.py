@@ -210,6 +210,10 @@ class MappedLoss:
             self.values(count=len(args)).plan(*args, outputs=True, **kwargs)
         except SpecError as error:
             return error.faults
+        except Exception:
+            if not faults:
+                raise
+            # What is wrong already may be why the loss fails, and is told in any case.
         return ()
 
     def varying(self, args: Args, kwargs: Kwargs) -> tuple[Args, dict[str, Any]]:
