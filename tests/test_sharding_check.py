@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -42,6 +43,41 @@ def test_every_leaf_that_jax_would_refuse() -> None:
 def test_a_prefix_that_is_none() -> None:
     found = ptk.check_shardings(TREE, {"a": [on()], "d": on()})
     assert {fault.code for fault in found} == {"PTK201", "PTK202"}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class One:
+    w: Any
+    b: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Other:
+    w: Any
+    b: Any
+
+
+class Unequal:
+    """A node whose static data has no truth value."""
+
+    def __init__(self, w: Any) -> None:
+        self.w = w
+
+
+jax.tree_util.register_pytree_node(
+    Unequal, lambda node: ((node.w,), np.ones(3)), lambda static, children: Unequal(*children)
+)
+
+
+def test_nodes_that_are_alike_and_not_the_same() -> None:
+    leaf = shape(8, 8)
+    faults = ptk.check_shardings(One(leaf, leaf), Other(on(), on()))
+    assert told(faults) == [("PTK202", "tree", "shardings")]
+    faults = ptk.check_shardings({"a": Unequal(leaf), "b": leaf}, {"a": Unequal(on()), "b": on()})
+    assert told(faults) == [("PTK204", "tree['a']", "shardings['a']")]
+    assert ptk.check_shardings({"a": Unequal(leaf), "b": leaf}, {"a": on(), "b": on()}) == ()
 
 
 def test_what_no_tree_of_shardings_holds() -> None:

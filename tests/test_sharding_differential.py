@@ -142,3 +142,39 @@ def test_logical_names_are_those_of_flax(table: list[Any], names: list[Any]) -> 
 
 def _name(fault: ptk.Fault) -> str:
     return fault.fact.split("'")[1]
+
+
+WORDS = st.sampled_from(["a", "b", "c", "embed", "mlp", "heads", "batch", "zzz"])
+CHOICES = st.lists(WORDS | WORDS.map("{}?".format), min_size=1, max_size=2).map("+".join)
+TOKENS = st.just("_") | st.lists(CHOICES | st.just("_"), min_size=1, max_size=3).map("|".join)
+TEXTS = st.lists(TOKENS | st.just("..."), min_size=1, max_size=4).map(" ".join)
+
+
+@settings(max_examples=EXAMPLES or 250)
+@given(
+    st.lists(st.tuples(SHAPES, TEXTS), min_size=1, max_size=3),
+    st.none() | st.lists(st.tuples(LOGICAL, AXES), max_size=6),
+    st.sampled_from(["error", "replicate", {"a": "replicate"}]),
+    st.sampled_from(["error", "drop"]),
+    st.sampled_from([None, {"**": ()}, {"0": 0}]),
+)
+def test_whatever_text_says_the_specs_hold(
+    drawn: list[Any], table: Any, indivisible: Any, missing: str, stack: Any
+) -> None:
+    mesh = {"a": 2, "b": 2, "c": 2}
+    arrays = {str(n): jax.ShapeDtypeStruct(shape, "float32") for n, (shape, _) in enumerate(drawn)}
+    if stack == {"0": 0} and not drawn[0][0]:
+        return
+    rules = [(str(number), text) for number, (_, text) in enumerate(drawn)]
+    its = {"on_indivisible": indivisible, "missing_axes": missing, "stack": stack}
+    specs, faults = assigned(arrays, rules, mesh=mesh, axes=table, **its)
+    codes = {fault.code for fault in faults}
+    assert codes <= {"PTK301", "PTK302", "PTK303", "PTK304", "PTK306", "PTK307"}
+    assert not (indivisible == "replicate" and "PTK303" in codes)
+    if specs is not None:
+        assert ptk.check_shardings(arrays, specs, mesh=mesh) == ()
+        assert all(tuple(spec) == cut(spec) for spec in specs.values())
+        if stack == {"0": 0}:
+            assert not specs["0"] or specs["0"][0] is None
+        again = ptk.partition_plan(arrays, specs, mesh=mesh)
+        assert again.specs == specs

@@ -70,6 +70,13 @@ def test_metadata_serve_where_no_rule_matches() -> None:
     assert set(jax.tree.leaves(specs)) == {P(), P("tp"), P("fsdp", "tp")}
 
 
+def test_metadata_may_speak_of_a_stack_or_not() -> None:
+    for names in (("layers", "embed", "mlp"), ("embed", "mlp")):
+        tree = {"w": nn.LogicallyPartitioned(shape(3, 8, 16), names=names)}
+        specs = ptk.partition_specs(tree, mesh=CUBE, axes=TABLE, stack={"w": 0})
+        assert jax.tree.leaves(specs) == [P(None, "fsdp", "tp")]
+
+
 def test_faults_of_metadata() -> None:
     with pytest.raises(ptk.SpecError) as caught:
         ptk.partition_specs(linen(), mesh=CUBE, axes=[("embed", "fsdp")])

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -81,6 +82,33 @@ def test_the_structure_is_that_of_the_tree() -> None:
     assert specs == {0: [Pair(P("tp"), P())], 10: (P(), {})}
 
 
+class Odd:
+    """A leaf that says nothing of itself."""
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError
+
+
+def test_odd_leaves_and_rules_that_are_read_once() -> None:
+    (size,) = export.symbolic_shape("b")
+    tree = {"odd": Odd(), "b": jax.ShapeDtypeStruct((size, 8), "float32")}
+    specs = ptk.partition_specs(tree, (rule for rule in [("b", "tp data")]), mesh=SMALL)
+    assert specs == {"odd": P(), "b": P("tp", "data")}
+    assert ptk.fsdp_specs(tree, mesh=SMALL, axis="tp") == {"odd": P(), "b": P()}
+
+
+def test_what_functions_say_is_told() -> None:
+    def slip(path: str, leaf: Any) -> str:
+        return "dta ..."
+
+    with pytest.raises(ptk.SpecError) as caught:
+        ptk.partition_specs(PARAMS, [("kernel", slip), ("**", lambda path, leaf: 3)], mesh=SMALL)
+    assert [(fault.code, fault.wanted, fault.hint) for fault in caught.value.faults] == [
+        ("PTK306", "('**', <lambda>) gave 3", ""), ("PTK301", "('kernel', slip) gave 'dta ...'", "")
+    ]  # fmt: skip
+
+
 def test_one_array_is_a_tree() -> None:
     assert ptk.partition_specs(shape(8, 8), [("**", "_ tp")], mesh=SMALL) == P(None, "tp")
 
@@ -116,6 +144,13 @@ def test_faults_of_a_spec_tree() -> None:
         ("PTK306", "rules['norm']"), ("PTK201", "rules['stp']"), ("PTK201", "rules"),
     }  # fmt: skip
     assert "write P('tp', None)" in told["PTK202", "rules['mlp']['kernel']"].note
+
+
+def test_patterns_in_a_dict_are_not_rules() -> None:
+    with pytest.raises(ptk.SpecError, match=r"if the keys are patterns, write ptk\.Rules"):
+        ptk.partition_specs(PARAMS, {"mlp/kernel": "_ tp", "**": "_"}, mesh=SMALL)
+    specs = ptk.partition_specs(PARAMS, ptk.Rules({"mlp/kernel": "_ tp", "**": "_"}), mesh=SMALL)
+    assert specs["mlp"]["kernel"] == P(None, "tp")
 
 
 def test_entries_that_are_alike_are_told_each() -> None:
@@ -172,6 +207,7 @@ BAD = [
     ({"on_indivisible": None}, "on_indivisible"),
     ({"on_indivisible": {"tp": "drop"}}, "on_indivisible['tp']"),
     ({"missing_axes": "replicate"}, "missing_axes"),
+    ({"stack": "layers"}, "stack"),
     ({"axes": "embed"}, "axes"),
     ({"axes": [("embed", "tp", "data")]}, "axes[0]"),
     ({"axes": [("embed", 1)]}, "axes[0]"),
@@ -211,9 +247,9 @@ def test_notes_say_which_leaf_and_why() -> None:
         ("defaulted", "d"), ("idle-axis", ""),
     ]  # fmt: skip
     assert [leaf.why for leaf in plan.leaves] == [
-        "rules[0] a",
-        "rules[1] b",
-        "rules[2] c",
+        "rules[0]",
+        "rules[1]",
+        "rules[2]",
         "rules.default",
     ]
     assert plan.leaves[2][:4] == ("['c']", "c", "f32[8,6]", P("tp", "data"))
@@ -240,6 +276,24 @@ def test_hints_are_tried_on_every_leaf_of_a_rule() -> None:
     assert hints({"w": (6, 9)}, [("w", "tp data")])[0] == (
         "write 'tp? data' in rules[0]   (then PTK303 remains)"
     )
+
+
+def test_what_repairs_everything_is_there_to_use() -> None:
+    def instead(tree: Any, rules: Any, **options: Any) -> Any:
+        with pytest.raises(ptk.SpecError) as caught:
+            ptk.partition_specs(tree, rules, mesh=SMALL, **options)
+        return caught.value.repaired
+
+    tree = nested({"a/w": (8, 6), "a/b": (8,), "c": (9, 7)})
+    rules = ptk.Rules([("a/w", P("dta", "tp")), ptk.optional("x", "_")], default="... tp")
+    repaired = instead(tree, rules)
+    assert repaired == ptk.Rules([("a/w", "data tp?"), ptk.optional("x", "_")], default="... tp?")
+    specs = ptk.partition_specs(tree, repaired, mesh=SMALL)
+    assert specs == {"a": {"w": P("data"), "b": P("tp")}, "c": P()}
+    assert instead(tree["a"], {"w": "dta _", "b": P("tpp")}) == {"w": "data _", "b": P("tp")}
+    assert instead(tree, [("a/**", "dta"), ("c", "tp tp")]) is None
+    assert instead(tree, [("a/**", "dta")]) is None
+    assert instead(tree["a"], [("**", lambda path, leaf: "dta ...")]) is None
 
 
 def test_many_leaves_take_little_time() -> None:

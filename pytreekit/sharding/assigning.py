@@ -104,7 +104,8 @@ class Assigned:
                 for kind, text in group.resolved.remarks
                 for index in group.leaves
             )
-        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in self.idle())
+        idle = self.idle() if self.groups else []
+        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in idle)
         leaves = (
             PlannedSpec(*place(index), self.found(index), spec, whys[index])
             for index, spec in enumerate(self.specs)
@@ -220,7 +221,10 @@ def _sorted(
 
 
 def _resolved(alike: Alike, asked: Template, by: str, options: Options) -> Resolved:
-    found = resolve(asked, alike.shape, options, alike.stack)
+    stack = alike.stack
+    if by == "metadata" and len(asked.entries) + len(stack) > len(alike.shape):
+        stack = ()  # they speak of the stack as well, as those of flax's scan do
+    found = resolve(asked, alike.shape, options, stack)
     told = list(found.remarks)
     if by in {"the default", "nobody"}:
         text = "no rule matches it" if by == "the default" else "it has no metadata"

@@ -39,6 +39,11 @@ class Fill(NamedTuple):
     min_size: int
     mesh: Axes
 
+    @property
+    def parts(self) -> int:
+        """Into how many parts they split a dimension."""
+        return self.mesh.parts(self.axes)
+
 
 def fsdp_specs(
     params: Any,
@@ -124,8 +129,8 @@ def fsdp_plan(
         >>> params = {"w": jnp.ones((512, 2048)), "b": jnp.ones(2048)}
         >>> for leaf in ptk.fsdp_plan(params, mesh={"fsdp": 4}).leaves:
         ...     print(leaf.text, leaf.spec, leaf.why, sep="; ")
-        b; P(); small: 2,048 of 65,536 elements
-        w; P(None, 'fsdp'); fsdp splits dimension 1 of 2048
+        b; P(); small
+        w; P(None, 'fsdp'); dimension 1
     """
     its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
     return _filled(params, base, "fsdp_plan", mesh=mesh, **its).plan()
@@ -167,7 +172,6 @@ def _filled(
 ) -> _Filled:
     options = options_of(mesh, None, "error", "error", doing)
     fill = _fill(axis, min_size, options.mesh, doing)
-    base = base.specs if isinstance(base, SpecPlan) else base
     base = PartitionSpec() if base is None else base
     assigned = assign(params, base, options, None, doing, spec_name="base")
     stacks = stacks_of(params, assigned.source.leaves, stack)
@@ -220,7 +224,6 @@ def filled(
         fill: What is the same for all leaves.
         choice: Whether it is to be split at all.
     """
-    told = "+".join(fill.axes)
     reason = _left_alone(shape, spec, fill) if choice else "where says False"
     if reason:
         return spec, reason
@@ -229,10 +232,10 @@ def filled(
     for dim in free_first:
         parts = fill.mesh.parts([*axes[dim], *fill.axes])
         if dim not in stack and shape[dim] and shape[dim] % parts == 0:
-            further = f", after {'+'.join(axes[dim])}: no free one divides" * bool(axes[dim])
+            further = f" further: no free one divides by {fill.parts}" * bool(axes[dim])
             axes[dim] = (*axes[dim], *fill.axes)
-            return normal(axes), f"{told} splits dimension {dim} of {shape[dim]}{further}"
-    return spec, f"no dimension divides by {fill.mesh.with_sizes(fill.axes)}"
+            return normal(axes), f"dimension {dim}{further}"
+    return spec, f"no dimension divides by {fill.parts}"
 
 
 def _left_alone(shape: tuple[Any, ...], spec: PartitionSpec, fill: Fill) -> str:
@@ -241,6 +244,6 @@ def _left_alone(shape: tuple[Any, ...], spec: PartitionSpec, fill: Fill) -> str:
         return "its shape is not known"
     elements = math.prod(shape)
     if elements < max(fill.min_size, 2):
-        return f"small: {elements:,} of {fill.min_size:,} elements"
+        return "small"
     there = [name for axes in axes_by_dimension(spec) for name in axes if name in fill.axes]
     return f"{there[0]} splits it already" if there else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from jax.tree_util import keystr
@@ -23,7 +23,8 @@ class Saying(NamedTuple):
 
     Attributes:
         value: What is said, unread.
-        by: Who says so: "a rule", "the default", "an entry", "metadata", "nobody".
+        by: Who says so: "a rule", "a function" of one, "the default", "an entry", "metadata",
+            "nobody".
         told: Given one of the leaves: where that stands, and what stands there.
         short: The same in short; the default is where it stands.
     """
@@ -47,12 +48,14 @@ class Source:
         sayings: All that is said.
         numbers: For each leaf, the index of what is said of it, or `NOTHING`.
         faults: Given the leaves that need nothing said of them, what is wrong with the others.
+        rewritten: Given other values for some of what is said, what says these; None if nobody can.
     """
 
     ends: Ends
     sayings: list[Saying]
     numbers: list[int]
     faults: Callable[[Collection[int]], list[Fault]]
+    rewritten: Callable[[Mapping[int, Any]], Any] = lambda values: None
 
     @property
     def leaves(self) -> list[Any]:

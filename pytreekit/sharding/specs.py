@@ -6,6 +6,7 @@ from typing import Any
 
 from ..show.errors import raise_faults
 from .assigning import Assigned, assign
+from .mending import repaired
 from .options import options_of
 from .plan import SpecPlan
 
@@ -58,7 +59,8 @@ def partition_specs(
             its leaf has dimensions; PTK303, if a dimension does not divide; PTK304, if a mesh axis
             is used twice; PTK307, if there is no such logical name, or no mesh axis is left for it;
             PTK305, if no rule matches; PTK306, if a rule cannot be read; PTK201 to PTK204, if a
-            tree of specs does not fit; PTK001, if an argument is of a wrong kind. All in one error.
+            tree of specs does not fit; PTK001, if an argument is of a wrong kind. All in one error,
+            whose `.repaired` are the rules to use, where its hints mend everything.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -122,20 +124,20 @@ def partition_plan(
         'dimension 0 of 50257 does not divide: model=2 left out'
         >>> print(plan)
         2 leaves over fsdp=4, model=2
-        +-------+--------+----------------+-----------------+----------------+
-        | leaf  | leaves | found          | spec            | why            |
-        +-------+--------+----------------+-----------------+----------------+
-        | scale |      1 | f32[768]       | P()             | rules[1] scale |
-        | table |      1 | f32[50257,768] | P(None, 'fsdp') | rules[0] table |
-        +-------+--------+----------------+-----------------+----------------+
+        +-------+---+----------------+-----------+----------+
+        | leaf  | n | found          | spec      | why      |
+        +-------+---+----------------+-----------+----------+
+        | scale | 1 | f32[768]       | replicate | rules[1] |
+        | table | 1 | f32[50257,768] | _ fsdp    | rules[0] |
+        +-------+---+----------------+-----------+----------+
         <BLANKLINE>
         2 notes
-        +-------+--------+-----------+--------------------------------------------------------+
-        | leaf  | leaves | note      |                                                        |
-        +-------+--------+-----------+--------------------------------------------------------+
-        | table |      1 | dropped   | dimension 0 of 50257 does not divide: model=2 left out |
-        |       |      1 | idle-axis | model splits nothing                                   |
-        +-------+--------+-----------+--------------------------------------------------------+
+        +-------+---+-----------+--------------------------------------------------------+
+        | leaf  | n | note      |                                                        |
+        +-------+---+-----------+--------------------------------------------------------+
+        | table | 1 | dropped   | dimension 0 of 50257 does not divide: model=2 left out |
+        |       | 1 | idle-axis | model splits nothing                                   |
+        +-------+---+-----------+--------------------------------------------------------+
     """
     its = {"stack": stack, "on_indivisible": on_indivisible, "missing_axes": missing_axes}
     return _assigned(tree, rules, "partition_plan", mesh=mesh, axes=axes, **its).plan()
@@ -154,5 +156,7 @@ def _assigned(
 ) -> Assigned:
     options = options_of(mesh, axes, on_indivisible, missing_axes, doing)
     found = assign(tree, rules, options, stack, doing)
-    raise_faults(found.faults, doing=doing, where="rules", when="before placing")
+    instead = repaired(found) if found.faults else None
+    its = {"where": "rules", "when": "before placing", "repaired": instead}
+    raise_faults(found.faults, doing=doing, **its)
     return found

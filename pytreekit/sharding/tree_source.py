@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +21,9 @@ from ..trees.paths import KeyPath
 from ..trees.sorts import check_sorts
 from .sources import NAME, NOTHING, Saying, Source, value_key
 
+MANY = 2
+"""Leaves from which it is worth to look whether a spec tree has the structure of the tree."""
+
 
 def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     """What a spec tree says, a prefix of the tree.
@@ -30,7 +33,7 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     """
     raise_faults(check_sorts(tree, NAME), doing=doing)
     found = Source(Ends(tree, paths_first=False), [], [], lambda skip: [])
-    values = _alongside(found.treedef, specs)
+    values = alongside(found.treedef, specs)
     if values is None:
         _bind(found, Binding(specs, tree, NAME, spec_name), doing)
         return found
@@ -40,17 +43,25 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
         if number == len(found.sayings):
             found.sayings.append(Saying(value, "an entry", _beside(found, value, spec_name)))
         found.numbers.append(number)
+
+    def rewritten(values: Mapping[int, Any]) -> Any:
+        said = [values.get(number, found.sayings[number].value) for number in found.numbers]
+        return found.treedef.unflatten(said)
+
+    found.rewritten = rewritten
     return found
 
 
-def _alongside(treedef: Any, specs: Any) -> list[Any] | None:
+def alongside(treedef: Any, specs: Any) -> list[Any] | None:
     """The leaves of a spec tree that has the very structure of the tree."""
     try:
         values, structure = jax.tree.flatten(specs)
-    except ValueError:  # keys that do not sort, as `...` does not
+        if len(values) < MANY or not paths.same(structure, treedef):
+            return None
+        treedef.flatten_up_to(specs)  # two dataclasses of the same fields have equal structures
+    except ValueError:  # that, or keys that do not sort, as `...` does not
         return None
-    alike = structure == treedef and len(values) > 1
-    return values if alike and not any(map(is_rules, values)) else None
+    return None if any(map(is_rules, values)) else values
 
 
 def _beside(source: Source, value: Any, spec_name: str) -> Callable[[int], tuple[str, str]]:
@@ -87,7 +98,10 @@ def _bind(source: Source, bound: Binding, doing: str) -> None:
 
 
 def _as_spec(fault: Fault) -> Fault:
-    """A mismatch, with a word to who wrote a spec as a tuple: to JAX that is a tree."""
+    """A mismatch, with a word to who wrote a spec as a tuple, or rules as a dict: as trees."""
+    if fault.code == "PTK201" and set(fault.spec_path) & set("/*{"):
+        note = "if the keys are patterns, write ptk.Rules({...})"
+        return dataclasses.replace(fault, note=note)
     if fault.code == "PTK202" and fault.wanted.startswith(("(", "[")):
         note = f"if this is a spec, write P({fault.wanted[1:-1].rstrip(',')})"
         return dataclasses.replace(fault, note=note)
