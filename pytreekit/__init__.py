@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .sharding.fsdp import fsdp_specs as fsdp_specs
     from .sharding.named import named_shardings as named_shardings
     from .sharding.named import spec_of as spec_of
+    from .sharding.sharding_plan import ShardingPlan as ShardingPlan
     from .sharding.specs import partition_plan as partition_plan
     from .sharding.specs import partition_specs as partition_specs
     from .show.errors import SpecError as SpecError
@@ -44,6 +45,7 @@ __all__ = [
     "SPLIT",
     "Fault",
     "Rules",
+    "ShardingPlan",
     "SpecError",
     "SpecWarning",
     "axes_like",
@@ -74,6 +76,7 @@ _WHERE = {
     "SPLIT": "batching.forms",
     "Fault": "faults",
     "Rules": "specs.rules",
+    "ShardingPlan": "sharding.sharding_plan",
     "SpecError": "show.errors",
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",

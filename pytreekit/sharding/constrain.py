@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -93,7 +94,7 @@ def _mixed_up(its: Planned, mesh: Any) -> list[Fault]:
 
 def _first_mixed_up(spec: PartitionSpec, explicit: frozenset[str]) -> tuple[str, str] | None:
     for axes in axes_by_dimension(spec):
-        for one, other in zip(axes, axes[1:], strict=False):
+        for one, other in itertools.pairwise(axes):
             if one not in explicit and other in explicit:
                 return one, other
     return None

@@ -28,9 +28,9 @@ def explain(its: Planned, path: str) -> str:
     alike: dict[tuple[str, ...], list[ShardedLeaf]] = {}
     for leaf in found:
         notes = [f"{note.kind}: {note.note}" for note in its.notes if note.path == leaf.path]
-        key = leaf.found, str(leaf.spec), leaf.why, *notes
+        key = leaf.found, str(leaf.spec), leaf.why, leaf.said, *notes
         alike.setdefault(key, []).append(leaf)
-    told = [_told(its, leaves, key[3:]) for key, leaves in list(alike.items())[:MOST_KINDS]]
+    told = [_told(its, leaves, key[4:]) for key, leaves in list(alike.items())[:MOST_KINDS]]
     left = len(alike) - MOST_KINDS
     more = [[f"... and {left} more"]] if left > 0 else []
     return "\n\n".join(fitted(lines) for lines in [*told, *more])
@@ -57,7 +57,7 @@ def _told(its: Planned, leaves: Sequence[ShardedLeaf], notes: Sequence[str]) -> 
     lines = [f"{leaf.text or '(root)'}   {leaf.found}   {leaf.spec}"]
     if len(leaves) > 1:
         lines.append(f"    also {shown.listing([one.text for one in leaves[1:]], 3)}")
-    lines.append(f"    by {leaf.why}")
+    lines.append(f"    by {leaf.why}" + f" = {leaf.said}" * bool(leaf.said))
     if leaf.shape is None:
         return [*lines, "    no array: it passes by"]
     lines += [f"    {line}" for line in _dimensions(its, leaf)]

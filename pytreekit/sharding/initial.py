@@ -17,7 +17,7 @@ def init(its: Planned, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What `fn` returns, compiled so that each device makes its own shards.
 
     Raises:
-        SpecError: PTK205, if `fn` makes another tree than the plan is of; PTK001, if the plan has no
+        SpecError: PTK205, if `fn` makes another tree than the plan is of; PTK001, if there are no
             devices.
     """
     doing = f"plan.init({shown.function(fn)})"

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator
 from typing import Any
-
-import jax
 
 from ..faults import Fault
 from ..show import table
-from ..show import values as shown
 from ..show.sizes import in_bytes, percent
 from .planned import Planned, ShardedLeaf
-from .resolve import axes_by_dimension, names_of
 
 MOST_ROWS = 10
 """The largest leaves that are shown; `largest` has them all."""
@@ -50,7 +44,7 @@ class PlanMemory:
 
     def _head(self) -> table.Head:
         total, here = in_bytes(self.total), in_bytes(self.per_device)
-        title = f"{total}, {here} on each device, {percent(self.replicated)} whole on all"
+        title = f"{total}, {here} per device, {percent(self.replicated)} whole on all"
         columns = ("largest", "found", "spec", "bytes", "per device")
         return table.Head(title, columns, columns[3:])
 
@@ -105,14 +99,14 @@ def _fault(its: Planned, leaf: ShardedLeaf, share: float) -> Fault:
 
 def _free(its: Planned, leaf: ShardedLeaf) -> str:
     """The mesh axes that would split an array."""
-    told = [
-        f"{name}={size} (dimension {shown.listing(dims)})"
-        for name, size in its.axes.sizes.items()
-        if size > 1
-        for dims in [[str(dim) for dim, its_size in enumerate(leaf.shape or ()) if _divides(its_size, size)]]
-        if dims
-    ]
-    return f"free: {', '.join(told)}" if told else "no mesh axis divides it"
+    told: list[str] = []
+    for name, size in its.axes.sizes.items():
+        dims = [
+            str(dim) for dim, its_size in enumerate(leaf.shape or ()) if _divides(its_size, size)
+        ]
+        if dims and size > 1:
+            told.append(f"{name}={size} divides dimension {' or '.join(dims)}")
+    return "; ".join(told) or "no mesh axis divides it"
 
 
 def _divides(size: Any, parts: int) -> bool:

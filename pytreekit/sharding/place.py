@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ from .planned import Planned
 NAME = "tree"
 """What messages call the tree."""
 
-Index = tuple[slice, ...]
+Index: TypeAlias = tuple[slice, ...]
 
 
 def place(its: Planned, tree: Any, *, cast: bool, show_progress: bool | None) -> Any:
@@ -33,13 +33,13 @@ def place(its: Planned, tree: Any, *, cast: bool, show_progress: bool | None) ->
     placer = _Placer(its, cast)
     total = sum(leaf.bytes for leaf in its.leaves)
     if callable(tree):
-        with progress("placing", total, show_progress) as advance:
+        with progress("placing", total, show=show_progress) as advance:
             placed, faults = placer.read(tree, advance)
         raise_faults(faults, doing=doing)
         return its.tree(placed)
     found = beside(its, tree, NAME, any_dtype=cast)
     raise_faults(found.faults, doing=doing, when="before placing")
-    with progress("placing", total, show_progress) as advance:
+    with progress("placing", total, show=show_progress) as advance:
         placed = [placer.put(number, leaf, advance) for number, leaf in enumerate(found.leaves)]
     return its.tree(placed)
 

@@ -25,6 +25,7 @@ class PlannedSpec(NamedTuple):
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
         spec: Its `PartitionSpec`, without None at its end.
         why: What says so: the rule or entry, or the reason.
+        said: What stands there, `""` where there is only a reason.
     """
 
     path: str
@@ -32,6 +33,7 @@ class PlannedSpec(NamedTuple):
     found: str
     spec: PartitionSpec
     why: str
+    said: str = ""
 
 
 class SpecNote(NamedTuple):
@@ -97,14 +99,14 @@ class SpecPlan:
         title = f"{shown.count(len(self.leaves), 'leaf', 'leaves')} over {mesh}"
         columns = ("leaf", "n", "found", "spec", "why")
         rows = [(leaf.text, leaf.found, to_text(leaf.spec), leaf.why) for leaf in self.leaves]
-        yield table.Head(title, columns, ("n",)), _grouped(rows)
+        yield table.Head(title, columns, ("n",)), grouped(rows)
         if self.notes:
             notes = [(note.text, note.kind, note.note) for note in self.notes]
             title = shown.count(len(self.notes), "note")
-            yield table.Head(title, ("leaf", "n", "note", ""), ("n",)), _grouped(notes)
+            yield table.Head(title, ("leaf", "n", "note", ""), ("n",)), grouped(notes)
 
 
-def _grouped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def grouped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Rows that differ in their first cell alone as one: the first, and how many there are."""
     first: dict[tuple[str, ...], str] = {}
     counts: dict[tuple[str, ...], int] = {}

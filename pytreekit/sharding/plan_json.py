@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import raise_faults
-from ..trees import paths
+from .meshes import Axes
 from .plan import PlannedSpec, SpecNote, SpecPlan
 from .planned import Planned, planned
 from .resolve import axes_by_dimension
@@ -24,6 +25,9 @@ DOING = "ShardingPlan.from_json"
 
 _KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
 """The implementations of PRNG keys that JAX has."""
+
+
+_TEXTS = ("path", "text", "why", "said")
 
 
 class BadFile(ValueError):  # noqa: N818  it is made into a fault
@@ -57,7 +61,14 @@ def _leaf_json(leaf: Any) -> dict[str, Any]:
     ]
     array = {} if leaf.shape is None else {"dtype": leaf.dtype, "shape": list(leaf.shape)}
     its = {"found": leaf.found} if leaf.shape is None else array
-    return {"path": leaf.path, "text": leaf.text, **its, "spec": spec, "why": leaf.why}
+    return {
+        "path": leaf.path,
+        "text": leaf.text,
+        **its,
+        "spec": spec,
+        "why": leaf.why,
+        "said": leaf.said,
+    }
 
 
 def _structure(node: Any) -> Any:
@@ -103,13 +114,9 @@ def read(text: str, tree: Any, mesh: Any) -> Planned:
         SpecError: PTK001, if it is no plan, or has nodes of other kinds and there is no tree;
             PTK205, if the tree is another; what `ShardingPlan` raises, if the mesh is.
     """
-    try:
+    with _told():
         found = _parsed(text)
         tree = _built(found) if tree is None else tree
-    except BadFile as bad:
-        fault = Fault("PTK001", "text", "", "", "", "", fact=str(bad))
-        raise_faults([fault], doing=DOING)
-        raise  # raise_faults did
     own = planned(tree, PartitionSpec(), found.mesh)
     raise_faults(_other_leaves(found, own), doing=DOING)
     specs = own.tree([place.spec for place, _ in found.leaves])
@@ -117,6 +124,31 @@ def read(text: str, tree: Any, mesh: Any) -> Planned:
     sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
     plan = SpecPlan(specs, places, found.notes, sizes)
     return planned(tree, plan, found.mesh if mesh is None else mesh)
+
+
+def listed(text: str) -> Planned:
+    """The leaves of a plan from JSON as a list: what can be held against another, by path.
+
+    Raises:
+        SpecError: PTK001, if it is no plan.
+    """
+    with _told():
+        found = _parsed(text)
+    sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
+    structure = jax.tree.structure([0] * len(found.leaves))
+    parts = tuple("" if part is None else part for _, part in found.leaves)
+    places = tuple(place for place, _ in found.leaves)
+    return Planned(structure, parts, places, found.notes, Axes(sizes, found.mesh))
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """What is wrong with a file as a fault."""
+    try:
+        yield
+    except BadFile as bad:
+        fault = Fault("PTK001", "text", "", "", "", "", fact=str(bad))
+        raise_faults([fault], doing=DOING)
 
 
 def _other_leaves(found: _Read, own: Planned) -> Iterator[Fault]:
@@ -181,16 +213,16 @@ def _mesh(rows: list[Any]) -> AbstractMesh:
 def _leaf(row: Any, number: int) -> tuple[PlannedSpec, Any]:
     what = f"leaves[{number}]"
     its = _is(row, dict, what)
-    path, text, why = (_is(its.get(k), str, f"{what}[{k!r}]") for k in ("path", "text", "why"))
+    path, text, *reasons = (_is(its.get(key), str, f"{what}[{key!r}]") for key in _TEXTS)
     spec = PartitionSpec(*(_entry(part, what) for part in _is(its.get("spec"), list, what)))
     if "dtype" not in its:
-        return PlannedSpec(path, text, _is(its.get("found"), str, what), spec, why), None
+        return PlannedSpec(path, text, _is(its.get("found"), str, what), spec, *reasons), None
     shape = _is(its.get("shape"), list, what)
     sizes = tuple(_is(size, int, f"a size in {what}") for size in shape)
     if any(size < 0 for size in sizes):
         raise BadFile(f"a size in {what} is negative")
     part = jax.ShapeDtypeStruct(sizes, _dtype(_is(its["dtype"], str, what), what))
-    return PlannedSpec(path, text, shown.leaf(part), spec, why), part
+    return PlannedSpec(path, text, shown.leaf(part), spec, *reasons), part
 
 
 def _entry(part: Any, what: str) -> Any:

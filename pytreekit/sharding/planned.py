@@ -35,6 +35,7 @@ class ShardedLeaf(NamedTuple):
         found: Its dtype and shape, `"f32[32,8]"`; its type, if it is no array.
         spec: Its `PartitionSpec`, without None at its end.
         why: What says so: the rule or entry, or the reason.
+        said: What stands there, `""` where there is only a reason.
         shape: Its shape, None if it is no array.
         dtype: The name of its dtype, `""` if it is no array.
         bytes: Its bytes, all of it once; 0 if it is no array.
@@ -46,6 +47,7 @@ class ShardedLeaf(NamedTuple):
     found: str
     spec: PartitionSpec
     why: str
+    said: str
     shape: tuple[int, ...] | None
     dtype: str
     bytes: int
@@ -148,10 +150,9 @@ def planned(params: Any, specs: Any, mesh: Any) -> Planned:
 
 def _with_reasons(found: Assigned, plan: SpecPlan, given: SpecPlan) -> tuple[PlannedSpec, ...]:
     """The leaves with the reasons of a plan that says the same of them."""
-    whys = {(leaf.path, leaf.spec): leaf.why for leaf in given.leaves}
-    return tuple(
-        leaf._replace(why=whys.get((leaf.path, leaf.spec), leaf.why)) for leaf in plan.leaves
-    )
+    known = {(leaf.path, leaf.spec): leaf for leaf in given.leaves}
+    pairs = ((leaf, known.get((leaf.path, leaf.spec), leaf)) for leaf in plan.leaves)
+    return tuple(leaf._replace(why=its.why, said=its.said) for leaf, its in pairs)
 
 
 def _part(leaf: Any) -> Any:

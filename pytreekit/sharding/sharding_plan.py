@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.sharding import AbstractMesh, Mesh
 
 from ..faults import Fault
-from ..show import plan_picture, table
 from ..show import values as shown
 from ..show.errors import raise_faults
-from ..show.sizes import in_bytes, percent
 from ..trees.difference import TreeDiff
-from . import comparing, constrain, explain, initial, memory, place, plan_json, verify
+from . import comparing, constrain, explain, initial, memory, place, plan_json, plan_tables, verify
 from .memory import PlanMemory
-from .plan import SpecNote, grouped
+from .plan import SpecNote, SpecPlan
 from .planned import Planned, ShardedLeaf, planned
 
 
@@ -55,13 +54,14 @@ class ShardingPlan:
         >>> placed["up"].sharding.spec, plan.verify(placed)
         (P(None, 'model'), ())
         >>> print(ptk.ShardingPlan(params, plan, {"data": 2, "model": 4}))
-        2 leaves over data=2, model=4: 2.0 KiB, 512 bytes on each device, 0% whole on all
-        +------+--------+-----------+------------+------------+---------------+
-        | leaf | leaves | found     | split      | per device | why           |
-        +------+--------+-----------+------------+------------+---------------+
-        | down |      1 | f32[32,8] | 32/model 8 |  256 bytes | rules[1] down |
-        | up   |      1 | f32[8,32] | 8 32/model |  256 bytes | rules[0] up   |
-        +------+--------+-----------+------------+------------+---------------+
+        2 leaves over data=2, model=4
+        2.0 KiB, 512 bytes per device, 0% whole on all
+        +------+---+-----------+------------+------------+----------+
+        | leaf | n | found     | split      | per device | why      |
+        +------+---+-----------+------------+------------+----------+
+        | down | 1 | f32[32,8] | 32/model 8 |  256 bytes | specs[1] |
+        | up   | 1 | f32[8,32] | 8 32/model |  256 bytes | specs[0] |
+        +------+---+-----------+------------+------------+----------+
     """
 
     def __init__(self, params: Any, specs: Any = None, mesh: Any = None) -> None:
@@ -71,5 +71,333 @@ class ShardingPlan:
     @classmethod
     def _of(cls, its: Planned) -> ShardingPlan:
         plan = cls.__new__(cls)
-        plan._its = its
+        plan._its = its  # noqa: SLF001  its own
         return plan
+
+    @property
+    def specs(self) -> Any:
+        """The tree of specs."""
+        return self._its.tree(self._its.specs)
+
+    @property
+    def shardings(self) -> Any:
+        """The tree of `NamedSharding`s."""
+        return self._its.tree(self._its.shardings)
+
+    @property
+    def leaves(self) -> tuple[ShardedLeaf, ...]:
+        """A `ShardedLeaf` for each leaf."""
+        return self._its.leaves
+
+    @property
+    def notes(self) -> tuple[SpecNote, ...]:
+        """What is right, and might still not be meant."""
+        return self._its.notes
+
+    @property
+    def mesh(self) -> Mesh | AbstractMesh:
+        """The mesh."""
+        return self._its.axes.mesh
+
+    def abstract(self) -> Any:
+        """The tree of `jax.ShapeDtypeStruct`s with their shardings; what is no array, as it is.
+
+        It is what `jax.jit(...).lower` and the restore functions of orbax take.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "model")], {"model": 4})
+            >>> plan.abstract()["w"].sharding.spec
+            P('model',)
+        """
+        pairs = zip(self._its.parts, self._its.shardings, strict=True)
+        return self._its.tree([_with_sharding(part, sharding) for part, sharding in pairs])
+
+    def place(self, tree: Any, *, cast: bool = False, progress: bool | None = None) -> Any:
+        """The values of a tree, each piece on the devices that are to have it.
+
+        Values on the host are read piece by piece, and no device has anything whole that it is not
+        to have whole; at no time is there a second copy of more than one piece. What is no array
+        is handed on.
+
+        Args:
+            tree: A tree like the one that the plan is of: of arrays of NumPy or JAX, or of what has
+                a shape, a dtype and is read by indexing, such as variables of HDF5, memory maps, or
+                what `get_slice` of safetensors returns. Or a function `(path, leaf) -> values` that
+                is called for one array after the other, with its path as text and a
+                `jax.ShapeDtypeStruct`.
+            cast: Whether values of other dtypes are cast, on the host.
+            progress: Whether to show a progress bar; None does on a terminal, if it takes longer
+                than a second.
+
+        Returns:
+            The tree, of `jax.Array`s.
+
+        Raises:
+            SpecError: PTK205, if the tree is another, or has other shapes or dtypes; PTK001, if the
+                plan has no devices.
+
+        Examples:
+            >>> import jax, numpy as np
+            >>> import pytreekit as ptk
+            >>> mesh = jax.sharding.Mesh(jax.devices()[:1], ("model",))
+            >>> plan = ptk.ShardingPlan({"w": np.ones((8, 4), "f")}, [("w", "model")], mesh)
+            >>> plan.place({"w": np.zeros((8, 4), "f")})["w"].sharding.spec
+            P('model',)
+            >>> plan.place(lambda path, leaf: np.full(leaf.shape, 2.0, "f"))["w"][0]
+            Array([2., 2., 2., 2.], dtype=float32)
+        """
+        return place.place(self._its, tree, cast=cast, show_progress=progress)
+
+    def init(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a function returns, made where it is to be: each device computes its own pieces.
+
+        Args:
+            fn: A function that returns a tree like the one that the plan is of, traced by JAX.
+            args: Its arguments, as `jax.jit` takes them.
+            kwargs: Its keywords.
+
+        Returns:
+            What `fn` returns, laid out by the plan.
+
+        Raises:
+            SpecError: PTK205, if `fn` returns another tree, as soon as it returns; PTK001, if the
+                plan has no devices.
+
+        Examples:
+            >>> import jax
+            >>> import pytreekit as ptk
+            >>> mesh = jax.sharding.Mesh(jax.devices()[:1], ("model",))
+            >>> init = lambda key: {"w": jax.random.normal(key, (8, 4))}
+            >>> shapes = jax.eval_shape(init, jax.random.key(0))
+            >>> plan = ptk.ShardingPlan(shapes, [("w", "model")], mesh)
+            >>> plan.init(init, jax.random.key(0))["w"].sharding.spec
+            P('model',)
+        """
+        return initial.init(self._its, fn, args, kwargs)
+
+    def constrain(self, tree: Any) -> Any:
+        """The tree, laid out by the plan, within a function that JAX compiles.
+
+        It takes `jax.lax.with_sharding_constraint` for Auto axes of the mesh, for Explicit ones
+        `jax.sharding.reshard`, and both where there are both. A plan without devices goes by
+        the mesh that `jax.set_mesh` has set. Dtypes may differ from those of the
+        plan, shapes may not: where a dimension does not divide, some versions of JAX make the array
+        whole, without a word.
+
+        Args:
+            tree: A tree like the one that the plan is of.
+
+        Returns:
+            The tree.
+
+        Raises:
+            SpecError: PTK205, if the tree is another, or has other shapes; PTK312, if an Auto axis
+                stands before an Explicit one in one dimension; PTK001, if there are no devices.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> mesh = jax.sharding.Mesh(jax.devices()[:1], ("model",))
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "model")], mesh)
+            >>> double = jax.jit(lambda tree: plan.constrain(jax.tree.map(lambda x: 2 * x, tree)))
+            >>> plan.verify(double({"w": jnp.ones((8, 4))}))
+            ()
+        """
+        return constrain.constrain(self._its, tree)
+
+    def verify(self, what: Any) -> tuple[Fault, ...]:
+        """Every way in which something is not as the plan says, by what JAX holds for equivalent.
+
+        Args:
+            what: A tree of arrays; or a tree of shardings, such as `compiled.output_shardings`; or
+                a compiled function, `jax.jit(f).lower(...).compile()`, whose argument with the
+                plan's structure and shapes is looked at, of several the least deep, then the first.
+                What it makes no use of has no sharding.
+
+        Returns:
+            PTK310 for each leaf that is laid out otherwise; PTK205 where the tree is another, or
+            has other shapes or dtypes. None where all is well.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "model")], {"model": 4})
+            >>> for fault in plan.verify({"w": jnp.ones((8, 4))}):
+            ...     print(fault.code, fault.place, fault.title, fault.wanted, fault.note, sep="; ")
+            PTK310; arrays['w']; is laid out otherwise; P('model',); it has a SingleDeviceSharding
+        """
+        return verify.verify(self._its, what)
+
+    def check(self, *, max_replicated: float | int = 0.02) -> tuple[Fault, ...]:
+        """The arrays that every device has whole, if these take too large a share of the bytes.
+
+        Args:
+            max_replicated: The share of the bytes that may be whole, from 0 to 1. Of the arrays
+                that are, the largest are told, until the others together stay below it.
+
+        Returns:
+            PTK311 for each, with the axes of the mesh that would divide it.
+
+        Raises:
+            SpecError: PTK001, if `max_replicated` is no number from 0 to 1.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "_")], {"model": 4})
+            >>> for fault in plan.check():
+            ...     print(fault.place, fault.title, fault.note, sep="; ")
+            plan['w']; is whole on each of 4 devices: 128 bytes, 100.0% of all;
+            model=4 divides dimension 0 or 1
+        """
+        is_share = isinstance(max_replicated, float | int) and 0 <= max_replicated <= 1
+        if not is_share or isinstance(max_replicated, bool):
+            fact = f"must be a number from 0 to 1, this is {shown.spec(max_replicated, 24)}"
+            fault = Fault("PTK001", "max_replicated", "", "", "", "", fact=fact)
+            raise_faults([fault], doing="plan.check")
+        return memory.check(self._its, float(max_replicated))
+
+    def memory(self) -> PlanMemory:
+        """What the arrays take of memory: in all, on each device, whole on each, the largest.
+
+        Returns:
+            A `PlanMemory`: data, and a table for `print`.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> params = {"w": jnp.ones((8, 4)), "b": jnp.ones(4)}
+            >>> plan = ptk.ShardingPlan(params, [("w", "model"), ("b", "_")], {"model": 4})
+            >>> found = plan.memory()
+            >>> found.total, found.per_device, round(found.replicated, 3)
+            (144, 48, 0.111)
+        """
+        return memory.memory(self._its)
+
+    def table(self) -> str:
+        """The plan as plain tables, 88 columns wide at most; alike leaves in one row."""
+        return plan_tables.plain(self._its)
+
+    def treemap(self) -> str:
+        """The whole tree as a map, an SVG file: area by bytes, colour by the axes that split it.
+
+        It loads nothing, and follows light and dark. In a notebook a plan shows it by itself.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "model")], {"model": 4})
+            >>> plan.treemap()[:34]
+            '<svg xmlns="http://www.w3.org/2000'
+        """
+        return plan_tables.picture_of(self._its, alone=True)
+
+    def explain(self, path: str) -> str:
+        """Why leaves have their specs: what says so, what each dimension gets, what was noted.
+
+        Args:
+            path: The path of a leaf, with `/` between its keys or as JAX prints it; or a glob, as
+                in `ptk.Rules`.
+
+        Raises:
+            SpecError: PTK001, if there is no such leaf.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> params = {"up": {"kernel": jnp.ones((64, 250))}}
+            >>> specs = ptk.partition_plan(params, [("kernel", "_ model|data")],
+            ...                            mesh={"data": 2, "model": 4})
+            >>> print(ptk.ShardingPlan(params, specs).explain("up/kernel"))
+            up/kernel   f32[64,250]   P(None, 'data')
+                by rules[0] = ('kernel', '_ model|data')
+                dimension 0 of 64: whole
+                dimension 1 of 250: over data=2, 125 each
+                fallback: dimension 1 gets data: dimension 1 of 250 does not divide by 4
+                62.5 KiB in all, 31.2 KiB on each device, the same along model=4
+        """
+        return explain.explain(self._its, path)
+
+    def diff(self, other: ShardingPlan | str, *, names: tuple[str, str] = ("a", "b")) -> TreeDiff:
+        """Everything in which two plans differ, by path: leaves, specs and meshes.
+
+        Args:
+            other: Another plan, or the JSON of one.
+            names: What the text calls the two.
+
+        Returns:
+            The differences, as those of `ptk.diff`; `kind` is also `"spec"` or `"mesh"`.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> params = {"w": jnp.ones((8, 4)), "b": jnp.ones(4)}
+            >>> a, b = (ptk.ShardingPlan(params, [("w", text), ("b", "_")], {"model": 4})
+            ...         for text in ("model _", "_ model"))
+            >>> print(a.diff(b))
+            1 difference between a and b
+            <BLANKLINE>
+              spec    ['w']   a has P('model',); b has P(None, 'model')
+        """
+        its = plan_json.listed(other) if isinstance(other, str) else other._its  # noqa: SLF001
+        return comparing.diff(self._its, its, names)
+
+    def to_json(self) -> str:
+        """The plan as JSON, a leaf in each line, for `ShardingPlan.from_json`."""
+        return plan_json.written(self._its)
+
+    @classmethod
+    def from_json(cls, text: str, tree: Any = None, mesh: Any = None) -> ShardingPlan:
+        """The plan that `to_json` wrote. Nothing in it is run.
+
+        Args:
+            text: What `to_json` returned.
+            tree: The tree that it is of, arrays or shapes; needed where it has nodes that are no
+                dict, list or tuple, or leaves that are no arrays.
+            mesh: The mesh; by default one with the axes that are in the file, without devices.
+
+        Raises:
+            SpecError: PTK001, if it is no plan, or needs a tree; PTK205, if the tree is another;
+                PTK301 to PTK304, if the specs do not fit the mesh.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import pytreekit as ptk
+            >>> plan = ptk.ShardingPlan({"w": jnp.ones((8, 4))}, [("w", "model")], {"model": 4})
+            >>> ptk.ShardingPlan.from_json(plan.to_json()) == plan
+            True
+        """
+        return cls._of(plan_json.read(text, tree, mesh))
+
+    def _spec_plan(self) -> SpecPlan:
+        its = self._its
+        return SpecPlan(self.specs, its.places, its.notes, its.axes.sizes)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same of the same tree, on meshes of the same axes."""
+        if not isinstance(other, ShardingPlan):
+            return NotImplemented
+        return comparing.same(self._its, other._its)
+
+    def __hash__(self) -> int:
+        return hash((self._its.specs, comparing.axes_told(self._its)))
+
+    def __repr__(self) -> str:
+        return f"<ShardingPlan of {plan_tables.title(self._its)}>".replace("\n", ": ")
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __rich__(self) -> Any:
+        return plan_tables.rich(self._its)
+
+    def _repr_html_(self) -> str:
+        return plan_tables.html(self._its)
+
+
+def _with_sharding(part: Any, sharding: Any) -> Any:
+    if not isinstance(part, jax.ShapeDtypeStruct):
+        return part
+    return jax.ShapeDtypeStruct(part.shape, part.dtype, sharding=sharding)

@@ -141,9 +141,7 @@ def _told(sharding: Any) -> str:
     if isinstance(sharding, NamedSharding):
         mesh = ", ".join(
             f"{name}={size}"
-            for name, size in zip(
-                sharding.mesh.axis_names, sharding.mesh.axis_sizes, strict=True
-            )
+            for name, size in zip(sharding.mesh.axis_names, sharding.mesh.axis_sizes, strict=True)
         )
         return f"it has {PartitionSpec(*sharding.spec)} over {mesh}"
     return f"it has a {type(sharding).__name__}"

@@ -16,7 +16,7 @@ PATIENCE = 1.0
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int, show: bool | None = None) -> Iterator[Advance]:
+def progress(what: str, total: int, *, show: bool | None) -> Iterator[Advance]:
     """A bar on the standard error that is gone when the work is done.
 
     Args:
@@ -34,9 +34,7 @@ def progress(what: str, total: int, show: bool | None = None) -> Iterator[Advanc
 class _Bar:
     """A bar that shows itself once the work has taken a while."""
 
-    def __init__(
-        self, what: str, total: int, stack: contextlib.ExitStack, patience: float
-    ) -> None:
+    def __init__(self, what: str, total: int, stack: contextlib.ExitStack, patience: float) -> None:
         self._what, self._total, self._stack = what, total, stack
         self._from = time.monotonic() + patience
         self._done = 0

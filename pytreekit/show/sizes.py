@@ -23,7 +23,7 @@ def in_bytes(number: int) -> str:
 def percent(share: float) -> str:
     """A share of one in percent.
 
-    >>> percent(0.5), percent(0.0004), percent(0)
+    >>> percent(0.5), percent(0.0004), percent(0.0)
     ('50.0%', '0.04%', '0%')
     """
     if not share:

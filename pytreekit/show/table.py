@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import html as markup
 import io
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 WIDTH = 88
+
+_NONE: Mapping[str, Mapping[str, str]] = types.MappingProxyType({})
 
 
 class Head(NamedTuple):
@@ -21,8 +24,16 @@ class Head(NamedTuple):
     numbers: tuple[str, ...] = ()
 
 
-def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
-    """The table for a terminal: `rich.print(plan)`."""
+def rich(
+    head: Head, rows: Sequence[tuple[str, ...]], styles: Mapping[str, Mapping[str, str]] = _NONE
+) -> Any:
+    """The table for a terminal: `rich.print(plan)`.
+
+    Args:
+        head: Its title and its columns.
+        rows: Its cells.
+        styles: For some columns, the style of words in them.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -32,7 +43,11 @@ def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
         justify = "right" if column in head.numbers else "left"
         table.add_column(Text(column), overflow="fold", justify=justify)
     for row in rows:
-        table.add_row(*map(Text, row))
+        cells = [Text(cell) for cell in row]
+        for column, cell in zip(head.columns, cells, strict=True):
+            for word, style in styles.get(column, {}).items():
+                cell.highlight_words([word], style)
+        table.add_row(*cells)
     return table
 
 
@@ -56,22 +71,37 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
-def html(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
-    """The table as HTML that loads nothing from elsewhere, in the style of the page around it."""
+def html(
+    head: Head,
+    rows: Sequence[tuple[str, ...]],
+    pictures: Mapping[str, Callable[[str], str | None]] | None = None,
+) -> str:
+    """The table as HTML that loads nothing from elsewhere, in the style of the page around it.
+
+    Args:
+        head: Its title and its columns.
+        rows: Its cells.
+        pictures: For some columns, what is drawn in the place of a cell: HTML, or None for none.
+    """
+    drawing = [(pictures or {}).get(column) for column in head.columns]
     styles = [' style="text-align:right"' * (column in head.numbers) for column in head.columns]
     lines = [
         "<table>",
         f"<caption>{markup.escape(head.title)}</caption>",
-        f"<thead>{_html_row('th', head.columns, styles)}</thead>",
+        f"<thead>{_html_row('th', map(markup.escape, head.columns), styles)}</thead>",
         "<tbody>",
-        *(_html_row("td", row, styles) for row in rows),
+        *(_html_row("td", map(_cell, row, drawing), styles) for row in rows),
         "</tbody>",
         "</table>",
     ]
     return "\n".join(lines)
 
 
-def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+def _cell(cell: str, draw: Callable[[str], str | None] | None) -> str:
+    return (draw(cell) if draw else None) or markup.escape(cell)
+
+
+def _html_row(tag: str, cells: Iterable[str], styles: Sequence[str]) -> str:
     pairs = zip(cells, styles, strict=True)
-    inner = "".join(f"<{tag}{style}>{markup.escape(cell)}</{tag}>" for cell, style in pairs)
+    inner = "".join(f"<{tag}{style}>{cell}</{tag}>" for cell, style in pairs)
     return f"<tr>{inner}</tr>"
