@@ -450,6 +450,28 @@ def _() -> Any:
     return ptk.partition_specs(jnp.ones((8, 8)), [("**", "batch embed")], mesh=MESH, axes=axes)
 
 
+@example("PTK310")
+def _() -> Any:
+    tree = {"w": jnp.ones((8, 8)), "b": np.ones(8, np.float32)}
+    plan = ptk.ShardingPlan(tree, [("w", "data model"), ("b", "model")], {"data": 2, "model": 4})
+    ptk.raise_faults(plan.verify(tree), doing="plan.verify")
+
+
+@example("PTK311")
+def _() -> Any:
+    tree = {"w": jnp.ones((8, 6)), "b": jnp.ones(7), "x": jnp.ones((512, 8))}
+    plan = ptk.ShardingPlan(tree, [("x", "data"), ("**", "_")], {"data": 2, "model": 4})
+    ptk.raise_faults(plan.check(max_replicated=0.0), doing="plan.check")
+
+
+@example("PTK312")
+def _() -> Any:
+    kinds = jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto
+    mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=kinds)
+    tree = {"w": jnp.ones((8, 8))}
+    return jax.jit(ptk.ShardingPlan(tree, [("w", "model+data")], mesh).constrain)(tree)
+
+
 @example("PTK901")
 def _() -> Any:
     square = jnp.ones((3, 3))
