@@ -50,7 +50,7 @@ class _Placer:
     def __init__(self, its: Planned, cast: bool) -> None:  # noqa: FBT001
         self._its = its
         self._cast = cast
-        self._pieces: dict[Any, list[tuple[Index, list[jax.Device]]]] = {}
+        self._pieces: dict[Any, list[tuple[Index, list[Any]]]] = {}
 
     def read(
         self, read: Callable[[str, Any], Any], advance: Advance
@@ -97,10 +97,10 @@ class _Placer:
 
     def _pieces_of(
         self, shape: tuple[int, ...], sharding: NamedSharding
-    ) -> Sequence[tuple[Index, list[jax.Device]]]:
+    ) -> Sequence[tuple[Index, list[Any]]]:
         key = shape, sharding.spec
         if key not in self._pieces:
-            found: dict[Any, tuple[Index, list[jax.Device]]] = {}
+            found: dict[Any, tuple[Index, list[Any]]] = {}
             for device, index in sharding.addressable_devices_indices_map(shape).items():
                 bounds = tuple((part.start, part.stop) for part in index or ())
                 found.setdefault(bounds, (index or (), []))[1].append(device)
