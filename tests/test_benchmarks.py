@@ -70,6 +70,12 @@ def test_the_time_to_import_is_measured() -> None:
     assert rows[-1][2] == "60"
 
 
+def test_placing_is_measured() -> None:
+    head, _, *rows = table_of("place")
+    assert head[1:] == ["s", "ratio", "peak MiB", "ratio"]
+    assert [row[0] for row in rows] == ["jax.device_put", "plan.place"]
+
+
 def test_the_least_time_of_each_function_is_found() -> None:
     fast, slow = timing.best_times([lambda: None, lambda: sum(range(10_000))], rounds=3)
     assert 0 < fast < slow

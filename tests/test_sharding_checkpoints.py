@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
+from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
@@ -72,6 +73,6 @@ def test_a_safetensors_file_is_read_into_shards(tmp_path: Path) -> None:
             plan.place(lambda path, leaf: file.get_slice(names[path]))
         assert len(caught.value.faults) == len(names)
         placed = plan.place(lambda path, leaf: file.get_slice(names[path]), cast=True)
-        step = ptk.ShardingPlan({"model.step": np.int32(0)}, None, mesh(2, 4))
+        step = ptk.ShardingPlan({"model.step": np.int32(0)}, P(), mesh(2, 4))
         assert step.place({"model.step": file.get_slice("model.step")})["model.step"] == 3
     assert plan.verify(placed) == ()

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -333,6 +333,7 @@ TREES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(TREES, st.sampled_from(["data? model?", "_ data+model? ...", "model? ...", "... data?"]))
 def test_place_is_the_identity_and_json_keeps_plans(tree: Any, text: str) -> None:
     def rule(path: str, leaf: Any) -> str:

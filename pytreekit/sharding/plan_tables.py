@@ -10,14 +10,14 @@ from ..show import splits, table
 from ..show import values as shown
 from ..show.palette import Palette
 from ..show.sizes import in_bytes, percent
-from ..show.splits import Dimension
+from ..show.splits import Dimension, Split
 from ..show.treemap import Tile, treemap
 from .memory import memory
 from .plan import grouped
 from .planned import Planned, ShardedLeaf
 from .resolve import axes_by_dimension, names_of
 
-COLUMNS = ("leaf", "n", "found", "split", "per device", "why")
+COLUMNS = ("leaf", "n", "split", "per device", "why")
 NUMBERS = ("n", "per device")
 
 
@@ -32,7 +32,7 @@ def title(its: Planned) -> str:
 def tables(its: Planned) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
     """The tables of a plan: its leaves, and the notes."""
     rows = [
-        (leaf.text, leaf.found, splits.text(dimensions(its, leaf)), _here(leaf), leaf.why)
+        (leaf.text, str(split(its, leaf) or leaf.found), _here(leaf), leaf.why)
         for leaf in its.leaves
     ]
     yield table.Head(title(its), COLUMNS, NUMBERS), grouped(rows)
@@ -42,12 +42,15 @@ def tables(its: Planned) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
         yield table.Head(head, ("leaf", "n", "note", ""), ("n",)), grouped(notes)
 
 
-def dimensions(its: Planned, leaf: ShardedLeaf) -> tuple[Dimension, ...]:
-    """The dimensions of a leaf, with what splits them."""
+def split(its: Planned, leaf: ShardedLeaf) -> Split | None:
+    """An array, with what splits its dimensions; None for what is none."""
+    if leaf.shape is None:
+        return None
     axes = axes_by_dimension(leaf.spec)
-    axes += [()] * (len(leaf.shape or ()) - len(axes))
-    pairs = zip(leaf.shape or (), axes, strict=False)
-    return tuple(Dimension(size, names, its.axes.parts(names)) for size, names in pairs)
+    axes += [()] * (len(leaf.shape) - len(axes))
+    pairs = zip(leaf.shape, axes, strict=True)
+    dimensions = (Dimension(size, names, its.axes.parts(names)) for size, names in pairs)
+    return Split(shown.short_dtype(leaf.dtype), tuple(dimensions))
 
 
 def plain(its: Planned) -> str:
@@ -71,11 +74,11 @@ _STYLES = ("bold cyan", "bold yellow", "bold green", "bold magenta", "bold blue"
 def html(its: Planned) -> str:
     """The map and the tables as HTML that loads nothing, in the style of the page around it."""
     first, *others = tables(its)
-    drawn = {splits.text(row): row for row in {dimensions(its, leaf) for leaf in its.leaves}}
+    drawn = {str(array): array for array in {split(its, leaf) for leaf in its.leaves} if array}
     palette = Palette(list(its.axes.sizes), _name(its) + "d")
 
     def picture(cell: str) -> str | None:
-        return splits.drawn(drawn[cell], palette) if drawn.get(cell) else None
+        return splits.drawn(drawn[cell], palette) if cell in drawn else None
 
     parts = [table.html(*first, pictures={"split": picture})]
     parts += (table.html(*other) for other in others)

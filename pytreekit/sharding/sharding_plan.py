@@ -56,12 +56,12 @@ class ShardingPlan:
         >>> print(ptk.ShardingPlan(params, plan, {"data": 2, "model": 4}))
         2 leaves over data=2, model=4
         2.0 KiB, 512 bytes per device, 0% whole on all
-        +------+---+-----------+------------+------------+----------+
-        | leaf | n | found     | split      | per device | why      |
-        +------+---+-----------+------------+------------+----------+
-        | down | 1 | f32[32,8] | 32/model 8 |  256 bytes | specs[1] |
-        | up   | 1 | f32[8,32] | 8 32/model |  256 bytes | specs[0] |
-        +------+---+-----------+------------+------------+----------+
+        +------+---+-----------------+------------+----------+
+        | leaf | n | split           | per device | why      |
+        +------+---+-----------------+------------+----------+
+        | down | 1 | f32[32/model,8] |  256 bytes | specs[1] |
+        | up   | 1 | f32[8,32/model] |  256 bytes | specs[0] |
+        +------+---+-----------------+------------+----------+
     """
 
     def __init__(self, params: Any, specs: Any = None, mesh: Any = None) -> None:

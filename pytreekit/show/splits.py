@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .palette import INK, Palette
@@ -23,16 +22,23 @@ class Dimension(NamedTuple):
         return f"{self.size}/{'+'.join(self.axes)}" if self.axes else str(self.size)
 
 
-def text(dimensions: Sequence[Dimension]) -> str:
-    """The dimensions as text: `64 256/model`."""
-    return " ".join(map(str, dimensions)) or "-"
+class Split(NamedTuple):
+    """An array: its dtype in short, and its dimensions."""
+
+    dtype: str
+    dimensions: tuple[Dimension, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.dimensions))}]"
 
 
-def drawn(dimensions: Sequence[Dimension], palette: Palette) -> str:
-    """The dimensions as boxes, each cut into its parts: SVG in a line of text."""
+def drawn(array: Split, palette: Palette) -> str:
+    """An array as boxes, one for each dimension, cut into its parts: SVG in a line of text."""
+    if not array.dimensions:
+        return html.escape(str(array))
     parts: list[str] = []
     x = 0.5
-    for its in dimensions:
+    for its in array.dimensions:
         told = str(its)
         width = max(len(told) * UNIT + 10, 24)
         parts.append(
@@ -48,9 +54,11 @@ def drawn(dimensions: Sequence[Dimension], palette: Palette) -> str:
         where = f'x="{x + width / 2:.1f}" y="14" text-anchor="middle"'
         parts.append(f'<text {where} fill="{INK}">{html.escape(told)}</text>')
         x += width + GAP
-    label = html.escape(text(dimensions), quote=True)
+    label = html.escape(str(array), quote=True)
     return (
+        f"{html.escape(array.dtype)} "
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
+        f'style="vertical-align:middle" '
         f'width="{x:.0f}" height="{HEIGHT}" font-family="monospace" font-size="11">'
         f"<defs>{palette.definitions}</defs>{''.join(parts)}</svg>"
     )
