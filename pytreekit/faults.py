@@ -25,6 +25,8 @@ CODES: dict[str, str] = {
     "PTK205": "trees differ",
     "PTK305": "no rule matches",
     "PTK306": "a bad rule",
+    "PTK308": "can be read in several ways",
+    "PTK309": "is not explained by the parameters",
     "PTK901": "a keyword is mapped against in_axes",
     "PTK902": "the words of a raw key are mapped",
     "PTK903": "a negative axis counts differently on each leaf",
