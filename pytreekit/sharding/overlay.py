@@ -199,7 +199,7 @@ class Overlay:
         return None if lacks and how != IN_PART else found
 
     def _over_end(self, how: int, node: Any, structure: Any, param: Node) -> list[Bond] | None:
-        """Over a parameter lies a leaf, a list with a leaf for each dimension; in part, any node."""
+        """Over a parameter lies a leaf, or a list with one for each dimension; in part, any node."""
         bond = self._bonds[param.first]
         if _is_end(how, node, structure):
             return [bond]

@@ -59,6 +59,8 @@ def _readings(shape: Shape, of: Shape, dim: int | None) -> Iterator[Reading]:
         yield Reading(tuple(range(rank)), SAME)
     elif all(size == 1 for size in shape):
         yield Reading((None,) * len(shape), SINGLE)
+    elif 0 in shape:
+        yield Reading((None,) * len(shape), "no elements")
     else:
         yield from _changed(shape, of)
 
