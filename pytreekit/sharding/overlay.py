@@ -80,6 +80,35 @@ def text(key: Any) -> str:
     return str(paths.plain(key))
 
 
+class _Known(NamedTuple):
+    """The bonds of a node, its first parameter being 0; None if it does not lie there."""
+
+    bonds: list[Bond] | None
+
+
+class _Memo:
+    """What was found for structures: bounded, and silent where static data cannot be compared."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        """What was found, or None."""
+        try:
+            return self._known.get(key)
+        except Exception:  # noqa: BLE001  comparing static data may raise anything
+            return None
+
+    def put(self, key: Any, value: Any) -> None:
+        """Keep what was found."""
+        if len(self._known) >= MOST_KNOWN:
+            return
+        try:
+            self._known[key] = value
+        except Exception:  # noqa: BLE001  as above; then it is found anew each time
+            return
+
+
 class Overlay:
     """The parameters, to be laid over states.
 
@@ -100,7 +129,8 @@ class Overlay:
         self._ranks = [len(shape_of(leaf)) for leaf in leaves]
         self._bonds = [Bond(index) for index in range(len(leaves))]
         self._fits = fits
-        self._known: dict[Any, list[Bond | None]] = {}
+        self._known = _Memo()
+        self._alike = _Memo()
 
     def bonds(self, state: Any, structure: Any) -> list[Bond | None]:
         """The parameter of each leaf of a state, None for what is of none."""
@@ -130,7 +160,7 @@ class Overlay:
         """The bonds below a node: the topmost that lies over the parameters has all of its own."""
         if how == NOT_AT_ALL:
             return [None] * structure.num_leaves
-        known = self._recall(how, structure)
+        known = None if how == IN_PART else self._known.get((how, structure))  # shapes have a say
         if known is not None:
             return known
         found: list[Bond | None] = list(self._walk(how - 1, node, structure))
@@ -142,24 +172,9 @@ class Overlay:
             elif not treedef_is_leaf(structure):
                 below = _below(node, structure)
                 found = [bond for its in below for bond in self._walk(how, *its)]
-        self._remember(how, structure, found)
+        if how != IN_PART:
+            self._known.put((how, structure), found)
         return found
-
-    def _recall(self, how: int, structure: Any) -> list[Bond | None] | None:
-        if how == IN_PART:  # shapes have a say
-            return None
-        try:
-            return self._known.get((how, structure))
-        except Exception:  # noqa: BLE001  comparing static data may raise anything
-            return None
-
-    def _remember(self, how: int, structure: Any, found: list[Bond | None]) -> None:
-        if how == IN_PART or len(self._known) >= MOST_KNOWN:
-            return
-        try:
-            self._known[how, structure] = found
-        except Exception:  # noqa: BLE001  as above; then it is found anew each time
-            return
 
     def _laid(self, how: int, node: Any, structure: Any) -> list[Bond] | None:
         found = self._lay(how, node, structure, self.root)
@@ -181,7 +196,22 @@ class Overlay:
             return self._over_end(how, node, structure, param)
         if treedef_is_leaf(structure) or (how == STRICTLY and type(node) is not type(param.value)):
             return None
-        return self._over_children(how, node, structure, param)
+        return self._over_node(how, node, structure, param)
+
+    def _over_node(self, how: int, node: Any, structure: Any, param: Node) -> list[Bond] | None:
+        """As `_lay`; what is alike in every layer of a model is looked at once."""
+        first = param.first
+        ranks = tuple(self._ranks[first : first + param.structure.num_leaves])
+        key = how, type(node), structure, type(param.value), param.structure, ranks
+        known = self._alike.get(key)
+        if known is None:
+            found = self._over_children(how, node, structure, param)
+            known = _Known(None if found is None else [Bond(n - first, dim) for n, dim in found])
+            self._alike.put(key, known)
+        if known.bonds is None:
+            return None
+        bonds = self._bonds
+        return [bonds[first + n] if dim is None else Bond(first + n, dim) for n, dim in known.bonds]
 
     def _over_children(self, how: int, node: Any, structure: Any, param: Node) -> list[Bond] | None:
         there: dict[Any, Node] = dict(param.children if how == STRICTLY else param.by_text)
@@ -199,7 +229,7 @@ class Overlay:
         return None if lacks and how != IN_PART else found
 
     def _over_end(self, how: int, node: Any, structure: Any, param: Node) -> list[Bond] | None:
-        """Over a parameter lies a leaf, or a list with one for each dimension; in part, any node."""
+        """Over a parameter lies a leaf, or a list with one for each dimension; or, in part, all."""
         bond = self._bonds[param.first]
         if _is_end(how, node, structure):
             return [bond]

@@ -8,7 +8,9 @@ from typing import Any
 
 from jax.sharding import PartitionSpec
 
+from ..trees import paths
 from ..trees.boxes import Ends
+from ..trees.paths import KeyPath
 from .overlay import text
 from .probe import Probed, probe
 from .shape_reading import Reading, by_spec, readings
@@ -85,31 +87,37 @@ class _Names:
 
     def __init__(self, found: StateSpecs, state: Any) -> None:
         self._found, self._state = found, state
+        self._fields: dict[KeyPath, set[str]] = {}
 
     @functools.cached_property
-    def _paths(self) -> list[tuple[str, ...]]:
-        return [tuple(map(text, path)) for path in Ends(self._state).texts]
-
-    @functools.cached_property
-    def _known(self) -> set[tuple[str, ...]]:
-        return set(self._paths)
-
-    @functools.cached_property
-    def _params(self) -> list[tuple[str, ...]]:
-        return [tuple(map(text, path)) for path in Ends(self._found.params.tree).texts]
+    def _params(self) -> list[KeyPath]:
+        return Ends(self._found.params.tree).texts
 
     def reading(self, its: Open) -> Reading | None:
         """How the shape of Adafactor's rows or columns is read, None if this is neither."""
-        path, below = self._paths[its.leaf], self._params[its.param]
+        path, below = self._found.ends.texts[its.leaf], self._params[its.param]
         place = len(path) - len(below) - 1
-        if place < 0 or path[place + 1 :] != below or path[place] not in {ROWS, COLUMNS}:
+        field = text(path[place]) if place >= 0 else ""
+        if field not in {ROWS, COLUMNS} or not _alike(path[place + 1 :], below):
             return None
-        other = COLUMNS if path[place] == ROWS else ROWS
-        if (*path[:place], other, *below) not in self._known:
+        if not {ROWS, COLUMNS} <= self._beside(path[:place]):
             return None
         shape = self._found.params.shapes[its.param]
         by_size = sorted(range(len(shape)), key=lambda dim: (shape[dim], dim))
-        lost = by_size[-1 if path[place] == ROWS else -2]
+        lost = by_size[-1 if field == ROWS else -2]
         kept = tuple(dim for dim in range(len(shape)) if dim != lost)
         fitting = (reading for reading in _readings(its, self._found) if reading.dims == kept)
         return next(fitting, None)
+
+    def _beside(self, path: KeyPath) -> set[str]:
+        """The names of the children of a node of the state."""
+        if path not in self._fields:
+            node = self._state
+            for key in path:
+                node = dict(paths.children(node)[0])[key]
+            self._fields[path] = {text(key) for key, _ in paths.children(node)[0]}
+        return self._fields[path]
+
+
+def _alike(path: KeyPath, other: KeyPath) -> bool:
+    return path == other or [text(key) for key in path] == [text(key) for key in other]
