@@ -63,6 +63,7 @@ def suspected(plan: Any) -> None:
 
 PARAMS = {"w": jnp.ones((4, 3)), "b": jnp.ones(4)}
 XS = jnp.ones((8, 3))
+MESH = {"data": 4, "model": 2}
 
 
 @example("PTK001")
@@ -335,6 +336,52 @@ def _() -> Any:
     return ptk.combine({"w": XS, "b": None}, {"w": XS, "b": [None]}, {"w": None, "b": (XS,)})
 
 
+@example("PTK301")
+def _() -> Any:
+    rules = [("w", "modle _"), ("b", jax.sharding.PartitionSpec("pod"))]
+    return ptk.partition_specs(PARAMS, rules, mesh=MESH)
+
+
+@example("PTK301")
+def _() -> Any:
+    return ptk.fsdp_specs(PARAMS, mesh=MESH, axis="fsdp")
+
+
+@example("PTK302")
+def _() -> Any:
+    layers = {f"layer{number}": PARAMS for number in range(5)}
+    return ptk.partition_specs(layers, [("{w,b}", "_ model")], mesh=MESH)
+
+
+@example("PTK302")
+def _() -> Any:
+    stack = {"layers/**": 0}
+    return ptk.partition_specs({"layers": PARAMS}, [("**", "model _")], mesh=MESH, stack=stack)
+
+
+@example("PTK303")
+def _() -> Any:
+    table = jax.ShapeDtypeStruct((50257, 768), jnp.float32)
+    its = {"embed": table, "head": jax.ShapeDtypeStruct((768, 50257), jnp.float32)}
+    put = jax.sharding.PartitionSpec
+    return ptk.partition_specs(
+        its, [("embed", "data+model _"), ("head", put(None, "model"))], mesh=MESH
+    )
+
+
+@example("PTK303")
+def _() -> Any:
+    put = jax.sharding.PartitionSpec
+    faults = ptk.check_shardings(PARAMS, {"w": put(None, "model"), "b": put("data")}, mesh=MESH)
+    return ptk.raise_faults(faults, doing="check_shardings")
+
+
+@example("PTK304")
+def _() -> Any:
+    rules = [("w", "model model"), ("b", jax.sharding.PartitionSpec(("data", "data")))]
+    return ptk.partition_specs(PARAMS, rules, mesh=MESH)
+
+
 @example("PTK305")
 def _() -> Any:
     rules = ptk.Rules([("layers/dense", "frozen"), ("haed/kernel", "trained"), ("*bed", "frozen")])
@@ -383,6 +430,24 @@ def _() -> Any:
 @example("PTK306")
 def _() -> Any:
     return ptk.Rules([("w", lambda path, leaf: 0), ("b", {1: 2})], default=float("nan")).dumps()
+
+
+@example("PTK306")
+def _() -> Any:
+    rules = [("w", "P(None, 'model')"), ("b", "model model? ... ..."), ("x", 3)]
+    return ptk.partition_specs(PARAMS, rules, mesh=MESH)
+
+
+@example("PTK307")
+def _() -> Any:
+    axes = [("embed", "data"), ("mlp", "model"), ("norm", None)]
+    return ptk.partition_specs(PARAMS, [("w", "mpl embed"), ("b", "mlp")], mesh=MESH, axes=axes)
+
+
+@example("PTK307")
+def _() -> Any:
+    axes = [("embed", "model"), ("batch", ("data", "model"))]
+    return ptk.partition_specs(jnp.ones((8, 8)), [("**", "batch embed")], mesh=MESH, axes=axes)
 
 
 @example("PTK901")

@@ -57,6 +57,12 @@ def test_chunks_are_measured() -> None:
     assert all(float(row[7]) <= float(row[6]) for row in rows)  # MiB, which XLA knows exactly
 
 
+def test_path_rules_are_measured() -> None:
+    head, _, *rows = table_of("rules")
+    assert head[1:] == ["texts ms", "ptk.Rules ms", "ratio", "goal", "again", "loop"]
+    assert [row[4] for row in rows] == ["1.00x"] * 2 + ["2.00x"] * 2 + [""] * 2
+
+
 def test_the_time_to_import_is_measured() -> None:
     head, _, *rows = table_of("import_time")
     assert head == ["", "ms", "goal"]
@@ -79,3 +85,9 @@ def test_only_a_check_fails_over_a_goal(
         timing.finish(missed, check=check)
     assert stopped.value.code == code
     assert ("Missed: a goal" in capsys.readouterr().out) == bool(missed)
+
+
+def test_specs_are_measured() -> None:
+    head, _, *rows = table_of("specs")
+    assert head[1:] == ["texts ms", "rules", "specs", "goal", "fsdp_specs", "check_shardings"]
+    assert [row[0] for row in rows] == ["1,000 leaves"]

@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[1]
 ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
     "SPLIT", "Fault", "Rules", "SpecError", "SpecWarning", "axes_like", "bind", "by_rank",
-    "combine", "diff", "if_array", "optional", "partition", "raise_faults", "register_box",
-    "stack", "suggest_chunk_size", "summary", "unstack", "vmap",
+    "check_shardings", "combine", "diff", "fsdp_plan", "fsdp_specs", "if_array",
+    "named_shardings", "optional", "partition", "partition_plan", "partition_specs",
+    "raise_faults", "register_box", "spec_of", "stack", "suggest_chunk_size", "summary",
+    "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_single_trace",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import re
 from typing import Any
@@ -171,6 +172,12 @@ def test_all_leaves_without_a_rule_are_told_with_what_may_be_meant() -> None:
         ("['layers'][1]['norm']['scale']", "write 'norm/scale' in rules[2]"),
         ("['step']", ""),
     }
+    hints = {fault.hint: fault.spec_path for fault in caught.value.faults if fault.hint}
+    patterns = [rule.text for rule in rules.patterns]
+    for hint, place in hints.items():
+        patterns[int(place[len("rules[") : -1])] = hint.split("'")[1]
+    followed = ptk.Rules(list(zip(patterns, rules.values, strict=True)))
+    assert faults_of(followed, MODEL) == [("PTK305", "['step']", "rules")]
     found = rules.assign(MODEL)
     assert found.nearest(0) == "rules[0] = 'embed', 'embed' is a module here: write 'embed/**'"
     assert found.nearest(len(found.leaves) - 1) is None
@@ -229,6 +236,10 @@ def test_what_is_no_pattern_is_told_all_at_once() -> None:
 @pytest.mark.parametrize("rules", [3, "ab", b"ab", [3], ["ab"], [("a",)], [("a", 1, 2)], None])
 def test_what_are_no_rules_is_told(rules: Any) -> None:
     assert {code for code, _, _ in faults_of(ptk.Rules, rules)} == {"PTK306"}
+
+
+def test_rules_without_end_are_told() -> None:
+    assert faults_of(ptk.Rules, itertools.repeat(("a", 1))) == [("PTK306", "", "rules")]
 
 
 @pytest.mark.parametrize("split", ["", ".", "//", "/*", "/{"])

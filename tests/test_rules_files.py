@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,9 @@ BAD: dict[str, tuple[str, str, str]] = {  # a form, a text, what is told
     "half a file": ("yaml", "rules: [[a, ", "this is no YAML"),
     "tabs": ("yaml", "rules:\n\t- a", "this is no YAML"),
     "TOML that stops": ("toml", "rules = [", "this is no TOML"),
+    "keys of others": ("yaml", "a: &a {k: 1}\nrules: {<<: *a}", "merge keys, <<, are not read"),
+    "a NaN in YAML": ("yaml", "- [a, .nan]", "a value cannot be the number nan"),
+    "an infinity in TOML": ("toml", "rules = [['a', [-inf]]]", "cannot be the number -inf"),
     "a NaN": ("json", '[["a", NaN]]', "JSON has no NaN"),
     "a number of many digits": ("json", f'[["a", {"9" * 5000}]]', "this is no JSON"),
     "the same in TOML": ("toml", f"rules = [['a', {'9' * 5000}]]", "this is no TOML"),
@@ -225,6 +229,13 @@ def test_what_no_file_holds_is_told(tmp_path: Path, value: Any) -> None:
         ptk.Rules([("a", value), ("b", 1), ("c", [value])], default=value).dump(path)
     assert [fault.spec_path for fault in caught.value.faults] == ["rules[0]", "rules[2]", "default"]
     assert not path.exists()
+
+
+def test_that_yaml_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    for call in (lambda: ptk.Rules.loads("[]", "yaml"), lambda: ptk.Rules().dumps("yaml")):
+        with pytest.raises(ptk.SpecError, match="YAML needs PyYAML, which is not installed"):
+            call()
 
 
 def test_half_of_a_character_is_told_where_it_cannot_be_written() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import re
+import sys
 from typing import Any, NamedTuple
 
 import jax
@@ -57,14 +58,14 @@ def trees_and_globs(draw: Any, keys: tuple[str, ...], split: str = "/") -> Any:
     return tree, [draw(globs_of(path)) for path in paths]
 
 
-@settings(max_examples=EXAMPLES or 120)
+@settings(max_examples=EXAMPLES or 80)
 @given(trees_and_globs(KEYS) | trees_and_globs((*KEYS, *WITH_SEPARATOR)))
 def test_the_first_glob_that_matches_takes_a_leaf(drawn: tuple[Any, list[Glob]]) -> None:
     tree, rules = drawn
     assert numbers([text_of(glob) for glob in rules], tree) == wanted(rules, tree)
 
 
-@settings(max_examples=EXAMPLES or 40)
+@settings(max_examples=EXAMPLES or 25)
 @given(trees_and_globs(("a", "b", "a.b", "a.b.a", "b.a/a", "."), "/."))
 def test_dots_may_cut_paths_as_well(drawn: tuple[Any, list[Glob]]) -> None:
     tree, rules = drawn
@@ -104,7 +105,7 @@ expressions = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES or 120)
+@settings(max_examples=EXAMPLES or 80)
 @given(trees(NUMBERED), st.lists(expressions, min_size=1, max_size=5), st.data())
 def test_the_first_regex_that_is_found_takes_a_leaf(
     tree: Any, rules: list[str], data: st.DataObject
@@ -253,6 +254,36 @@ def test_paths_of_every_kind_of_key() -> None:
     }  # fmt: skip
 
 
+class Unhashable:
+    """A key of a user's own, which is printed and nothing else."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return "x/1"
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Odd:
+    """A node with such a key."""
+
+    def __init__(self, child: Any) -> None:
+        self.child = child
+
+    def tree_flatten_with_keys(self) -> Any:
+        return [(Unhashable(), self.child)], None
+
+    @classmethod
+    def tree_unflatten(cls, _: Any, children: Any) -> Odd:
+        return cls(*children)
+
+
+@pytest.mark.parametrize("pattern", ["x/1", "/a/x/*", "re:x/1$", "re:a/.*"])
+def test_keys_that_have_no_hash(pattern: str) -> None:
+    rules = ptk.Rules([(pattern, 1)], default=0)
+    assert rules({"a": Odd(0), "b": 0})["a"].child == 1
+
+
 def test_trees_that_are_one_leaf_or_none() -> None:
     assert ptk.Rules([("**", 1)])(3.0) == 1
     assert ptk.Rules([("re:^$", 1)])(3.0) == 1
@@ -278,6 +309,15 @@ def test_a_search_without_end_is_stopped_and_told(monkeypatch: pytest.MonkeyPatc
     assert [(fault.code, fault.spec_path) for fault in caught.value.faults] == [
         ("PTK306", "rules[1]")
     ]
+
+
+@pytest.mark.parametrize("program", ["", "/nowhere/python"])
+def test_a_search_that_cannot_be_tried_is_told(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(ptk.SpecError, match="may search without end, and"):
+        ptk.Rules([("re:(x+x+)+y", 1)], default=0)({"a": 0})
 
 
 def test_searches_that_take_too_long_together_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..faults import Fault
@@ -11,6 +11,7 @@ from ..show import values as shown
 from ..show.errors import raise_faults
 from ..specs.rule_values import OptionalRule
 from ..specs.rules import Rules
+from .plan import SpecPlan
 from .rule_source import from_rules
 from .sources import Source
 from .tree_source import from_metadata, from_specs, with_metadata
@@ -43,7 +44,8 @@ def source_of(
         note = f"[('**', {shown.spec(rules, 24)})] is a rule for all leaves"
         fault = Fault("PTK001", "", "", spec_name, "", shown.spec(rules), fact=fact, note=note)
         raise_faults([fault], doing=doing)
-    if isinstance(rules, Rules) or are_pairs(rules):
+    rules = rules.specs if isinstance(rules, SpecPlan) else rules
+    if isinstance(rules, Rules | Iterator) or are_pairs(rules):
         found = from_rules(tree, rules if isinstance(rules, Rules) else Rules(rules), spec_name)
     else:
         found = from_specs(tree, rules, doing, spec_name)

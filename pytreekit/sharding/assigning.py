@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jax.sharding import PartitionSpec
-from jax.tree_util import keystr
 
 from ..faults import Fault
 from ..show import values as shown
 from ..specs.rule_values import is_function
-from ..trees import paths
 from .asked import source_of
 from .entries import BadSpec, Template
 from .metadata import metadata_of
@@ -89,16 +87,12 @@ class Assigned:
         """A leaf by its dtype and shape."""
         return shown.leaf(self.source.leaves[index])
 
-    def path(self, index: int) -> str:
-        """The path of a leaf as text."""
-        return paths.text(self.source.path(index))
-
-    def text(self, index: int) -> str:
-        """The path of a leaf with `/` between its keys."""
-        return keystr(self.source.path(index), simple=True, separator="/")
-
     def plan(self) -> SpecPlan:
         """The plan, if there are no faults."""
+
+        def place(index: int) -> tuple[str, str]:
+            return self.source.path(index), self.source.text(index)
+
         whys = ["one element"] * len(self.specs)
         notes: list[SpecNote] = []
         for group in self.groups:
@@ -106,13 +100,14 @@ class Assigned:
             for index in group.leaves:
                 whys[index] = saying.why(index)
             notes += (
-                SpecNote(kind, self.path(index), self.text(index), text)
+                SpecNote(kind, *place(index), text)
                 for kind, text in group.resolved.remarks
                 for index in group.leaves
             )
-        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in self.idle())
+        idle = self.idle() if self.groups else []
+        notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in idle)
         leaves = (
-            PlannedSpec(self.path(index), self.text(index), self.found(index), spec, whys[index])
+            PlannedSpec(*place(index), self.found(index), spec, whys[index])
             for index, spec in enumerate(self.specs)
         )
         return SpecPlan(self.tree, tuple(leaves), tuple(notes), self.options.mesh.sizes)
@@ -226,7 +221,10 @@ def _sorted(
 
 
 def _resolved(alike: Alike, asked: Template, by: str, options: Options) -> Resolved:
-    found = resolve(asked, alike.shape, options, alike.stack)
+    stack = alike.stack
+    if by == "metadata" and len(asked.entries) + len(stack) > len(alike.shape):
+        stack = ()  # they speak of the stack as well, as those of flax's scan do
+    found = resolve(asked, alike.shape, options, stack)
     told = list(found.remarks)
     if by in {"the default", "nobody"}:
         text = "no rule matches it" if by == "the default" else "it has no metadata"
@@ -251,7 +249,7 @@ def _faults(assigned: Assigned) -> Iterator[Fault]:
             for index in group.leaves:
                 leaf = assigned.source.leaves[index]
                 its = found(type(leaf), getattr(leaf, "dtype", None))
-                yield fault(problem, assigned.path(index), its, *told(index), write)
+                yield fault(problem, assigned.source.path(index), its, *told(index), write)
 
 
 def fault(problem: Problem, path: str, found: str, place: str, wanted: str, hint: str) -> Fault:

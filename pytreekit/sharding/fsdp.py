@@ -39,6 +39,11 @@ class Fill(NamedTuple):
     min_size: int
     mesh: Axes
 
+    @property
+    def parts(self) -> int:
+        """Into how many parts they split a dimension."""
+        return self.mesh.parts(self.axes)
+
 
 def fsdp_specs(
     params: Any,
@@ -50,7 +55,43 @@ def fsdp_specs(
     where: Any = None,
     stack: Any = None,
 ) -> Any:
-    """X."""
+    """Specs that split every large leaf over one more mesh axis, as fully sharded training does.
+
+    Of each leaf, the largest dimension that is free and divides by the axis is split; of equal ones
+    the first. Where none is, the largest that is split already is split further, if it divides.
+
+    Args:
+        params: Any pytree: also an optimizer state, for which this is ZeRO-1.
+        base: The specs so far: a tree of specs, a prefix of `params`, or a plan; None for none.
+        mesh: As for `ptk.partition_specs`.
+        axis: The mesh axis to split over, or a tuple of some, which are used as one.
+        min_size: Elements below which a leaf stays as it is.
+        where: A mask, which leaves to split: a pytree prefix of bools or functions `leaf -> bool`,
+            or rules of bools. By default all.
+        stack: Rules of the dimensions that are stacks of layers, `{"decoder/layers/**": 0}`: they
+            are not split.
+
+    Returns:
+        A tree of the structure of `params`, with a `PartitionSpec` for each leaf.
+
+    Raises:
+        SpecError: PTK301, if there is no such mesh axis; what is wrong with `base`, as
+            `ptk.partition_specs` tells it; with `where`, as `ptk.partition` does; PTK306, if
+            `stack` cannot be read; PTK001, if an argument is of a wrong kind.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> params = {"w": jnp.ones((512, 2048)), "b": jnp.ones(2048)}
+        >>> base = ptk.partition_specs(params, [("w", "_ model"), ("b", "_")],
+        ...                            mesh={"fsdp": 4, "model": 2})
+        >>> ptk.fsdp_specs(params, base, mesh={"fsdp": 4, "model": 2})
+        {'b': P(), 'w': P('fsdp', 'model')}
+
+    After FSDP (Zhao et al. 2023, https://arxiv.org/abs/2304.11277) and ZeRO (Rajbhandari et al.
+    2020, https://arxiv.org/abs/1910.02054). big_vision and kauldron take the last of equal
+    dimensions.
+    """
     its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
     return _filled(params, base, "fsdp_specs", mesh=mesh, **its).tree
 
@@ -65,7 +106,32 @@ def fsdp_plan(
     where: Any = None,
     stack: Any = None,
 ) -> SpecPlan:
-    """X."""
+    """As `ptk.fsdp_specs`, with the reason for each spec.
+
+    Args:
+        params: As for `ptk.fsdp_specs`.
+        base: As for `ptk.fsdp_specs`.
+        mesh: As for `ptk.fsdp_specs`.
+        axis: As for `ptk.fsdp_specs`.
+        min_size: As for `ptk.fsdp_specs`.
+        where: As for `ptk.fsdp_specs`.
+        stack: As for `ptk.fsdp_specs`.
+
+    Returns:
+        A `SpecPlan`, with notes of large leaves that stay whole on every device.
+
+    Raises:
+        SpecError: What `ptk.fsdp_specs` raises.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> params = {"w": jnp.ones((512, 2048)), "b": jnp.ones(2048)}
+        >>> for leaf in ptk.fsdp_plan(params, mesh={"fsdp": 4}).leaves:
+        ...     print(leaf.text, leaf.spec, leaf.why, sep="; ")
+        b; P(); small
+        w; P(None, 'fsdp'); dimension 1
+    """
     its = {"axis": axis, "min_size": min_size, "where": where, "stack": stack}
     return _filled(params, base, "fsdp_plan", mesh=mesh, **its).plan()
 
@@ -86,7 +152,7 @@ class _Filled(NamedTuple):
         leaves: list[PlannedSpec] = []
         notes: list[SpecNote] = []
         for index, (spec, reason) in enumerate(zip(self.specs, self.reasons, strict=True)):
-            place = its.path(index), its.text(index)
+            place = its.source.path(index), its.source.text(index)
             leaves.append(PlannedSpec(*place, its.found(index), spec, reason))
             shape = shape_of(its.source.leaves[index])
             notes += (SpecNote(kind, *place, text) for kind, text in whole(spec, shape, options))
@@ -106,7 +172,6 @@ def _filled(
 ) -> _Filled:
     options = options_of(mesh, None, "error", "error", doing)
     fill = _fill(axis, min_size, options.mesh, doing)
-    base = base.specs if isinstance(base, SpecPlan) else base
     base = PartitionSpec() if base is None else base
     assigned = assign(params, base, options, None, doing, spec_name="base")
     stacks = stacks_of(params, assigned.source.leaves, stack)
@@ -159,7 +224,6 @@ def filled(
         fill: What is the same for all leaves.
         choice: Whether it is to be split at all.
     """
-    told = "+".join(fill.axes)
     reason = _left_alone(shape, spec, fill) if choice else "where says False"
     if reason:
         return spec, reason
@@ -168,10 +232,10 @@ def filled(
     for dim in free_first:
         parts = fill.mesh.parts([*axes[dim], *fill.axes])
         if dim not in stack and shape[dim] and shape[dim] % parts == 0:
-            further = f", after {'+'.join(axes[dim])}: no free one divides" * bool(axes[dim])
+            further = f" further: no free one divides by {fill.parts}" * bool(axes[dim])
             axes[dim] = (*axes[dim], *fill.axes)
-            return normal(axes), f"{told} splits dimension {dim} of {shape[dim]}{further}"
-    return spec, f"no dimension divides by {fill.mesh.with_sizes(fill.axes)}"
+            return normal(axes), f"dimension {dim}{further}"
+    return spec, f"no dimension divides by {fill.parts}"
 
 
 def _left_alone(shape: tuple[Any, ...], spec: PartitionSpec, fill: Fill) -> str:
@@ -180,6 +244,6 @@ def _left_alone(shape: tuple[Any, ...], spec: PartitionSpec, fill: Fill) -> str:
         return "its shape is not known"
     elements = math.prod(shape)
     if elements < max(fill.min_size, 2):
-        return f"small: {elements:,} of {fill.min_size:,} elements"
+        return "small"
     there = [name for axes in axes_by_dimension(spec) for name in axes if name in fill.axes]
     return f"{there[0]} splits it already" if there else ""

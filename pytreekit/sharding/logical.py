@@ -41,10 +41,6 @@ class Logical:
             found.setdefault(row.name, []).append(number)
         return found
 
-    def and_whole(self, name: str) -> Logical:
-        """The same table, where a name may also have no axis, after all else."""
-        return Logical([*self.rows, Row(name, ())], self.mesh_axes)
-
 
 def logical_of(axes: Any, mesh: Axes, missing_axes: str, doing: str) -> Logical | None:
     """The table of logical names, as users pass it.

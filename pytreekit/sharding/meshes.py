@@ -66,8 +66,7 @@ def axes_of(mesh: Any, doing: str) -> Axes:
     if mesh is None:
         mesh = jax.sharding.get_abstract_mesh()
         if mesh.empty:
-            fact = "mesh is missing, and jax.set_mesh has set none"
-            raise_faults([_fault("", "", fact, HOW)], doing=doing)
+            raise_faults([no_mesh()], doing=doing)
     if isinstance(mesh, Mesh | AbstractMesh):
         # By name they would be one: JAX takes a mesh that has an axis twice.
         rows = list(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
@@ -79,6 +78,11 @@ def axes_of(mesh: Any, doing: str) -> Axes:
     rows = list(mesh.items())
     raise_faults(_wrong(rows), doing=doing)
     return Axes(dict(rows))
+
+
+def no_mesh() -> Fault:
+    """The fault of specs that have no mesh."""
+    return _fault("", "", "mesh is missing, and jax.set_mesh has set none", HOW)
 
 
 def _wrong(rows: list[tuple[Any, Any]]) -> list[Fault]:

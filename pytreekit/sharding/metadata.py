@@ -18,7 +18,10 @@ def metadata_of(tree: Any) -> list[PartitionSpec | None] | None:
     boxes = _boxes()
     if not boxes:
         return None
-    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, boxes))
+    try:
+        nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, boxes))
+    except ValueError:  # keys that do not sort: told by whoever flattens the tree itself
+        return None
     if not any(isinstance(node, boxes) for node in nodes):
         return None
     found: list[PartitionSpec | None] = []

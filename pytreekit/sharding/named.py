@@ -19,7 +19,30 @@ from .resolve import axes_by_dimension, normal
 
 
 def named_shardings(mesh: Any, specs: Any) -> Any:
-    """X."""
+    """A tree of `NamedSharding`s of a tree of specs, all that is wrong with them told at once.
+
+    What `jax.device_put` and `jax.jit` take, also as a prefix.
+
+    Args:
+        mesh: A `Mesh`, or an `AbstractMesh`; a dict of axis names and sizes gives shardings of an
+            abstract mesh; None is the mesh that `jax.set_mesh` has set.
+        specs: A tree of specs, or a plan. None in it is left as it is.
+
+    Returns:
+        A tree of the structure of `specs`.
+
+    Raises:
+        SpecError: PTK301, if there is no such mesh axis; PTK304, if one is used twice; PTK001, if
+            something is no `PartitionSpec`, or one that JAX does not take.
+
+    Examples:
+        >>> import jax
+        >>> from jax.sharding import PartitionSpec as P
+        >>> import pytreekit as ptk
+        >>> mesh = jax.make_mesh((1,), ("model",))
+        >>> ptk.named_shardings(mesh, {"w": P(None, "model")})["w"].spec
+        P(None, 'model')
+    """
     specs = specs.specs if isinstance(specs, SpecPlan) else specs
     axes = axes_of(mesh, "named_shardings")
     raise_faults(check_sorts(specs, "specs"), doing="named_shardings")
@@ -50,7 +73,26 @@ def _faults(path: Any, spec: Any, axes: Axes) -> list[Fault]:
 
 
 def spec_of(arrays: Any) -> Any:
-    """X."""
+    """The PartitionSpecs that arrays have now.
+
+    Args:
+        arrays: Any pytree. What has no sharding, as arrays of NumPy, or is on one device, is `P()`.
+
+    Returns:
+        A tree of the structure of `arrays`, of specs without None at their end.
+
+    Raises:
+        SpecError: PTK001, if an array is laid out in a way that no spec says.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> from jax.sharding import NamedSharding, PartitionSpec as P
+        >>> import pytreekit as ptk
+        >>> mesh = jax.make_mesh((1,), ("model",))
+        >>> w = jax.device_put(jnp.ones((4, 2)), NamedSharding(mesh, P("model", None)))
+        >>> ptk.spec_of({"w": w, "b": jnp.ones(2)})
+        {'b': P(), 'w': P('model',)}
+    """
     raise_faults(check_sorts(arrays, "arrays"), doing="spec_of")
     rows, structure = jax.tree_util.tree_flatten_with_path(arrays)
     specs: list[PartitionSpec] = []

@@ -10,6 +10,7 @@ from jax.sharding import PartitionSpec
 
 from ..show import table
 from ..show import values as shown
+from .spec_text import to_text
 
 MOST_ROWS = 200
 """Rows that are shown; the plan has them all."""
@@ -79,7 +80,7 @@ class SpecPlan:
     mesh: dict[str, int]
 
     def table(self) -> str:
-        """The plan as plain tables, 88 columns wide at most; alike leaves in one row."""
+        """The plan as plain tables, 88 columns wide at most; what is alike is in one row."""
         return "\n\n".join(table.plain(*parts) for parts in self._tables())
 
     def __str__(self) -> str:
@@ -94,13 +95,13 @@ class SpecPlan:
     def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
         mesh = shown.listing([f"{name}={size}" for name, size in self.mesh.items()])
         title = f"{shown.count(len(self.leaves), 'leaf', 'leaves')} over {mesh}"
-        columns = ("leaf", "leaves", "found", "spec", "why")
-        rows = [(leaf.text, leaf.found, str(leaf.spec), leaf.why) for leaf in self.leaves]
-        yield table.Head(title, columns, ("leaves",)), _grouped(rows)
+        columns = ("leaf", "n", "found", "spec", "why")
+        rows = [(leaf.text, leaf.found, to_text(leaf.spec), leaf.why) for leaf in self.leaves]
+        yield table.Head(title, columns, ("n",)), _grouped(rows)
         if self.notes:
             notes = [(note.text, note.kind, note.note) for note in self.notes]
             title = shown.count(len(self.notes), "note")
-            yield table.Head(title, ("leaf", "leaves", "note", ""), ("leaves",)), _grouped(notes)
+            yield table.Head(title, ("leaf", "n", "note", ""), ("n",)), _grouped(notes)
 
 
 def _grouped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..show import values
 from . import spec_text
@@ -34,7 +34,8 @@ def template(value: Any) -> Template:
     if isinstance(value, tuple | list):
         return _from_entries(value)
     wanted = "text, a PartitionSpec, a tuple of entries or None"
-    raise BadSpec(f"a spec is {wanted}, this is {values.kind(value)}")
+    note = "its .spec is one" if isinstance(value, NamedSharding) else ""
+    raise BadSpec(f"a spec is {wanted}, this is {values.kind(value)}", note)
 
 
 def literal(spec: PartitionSpec) -> Template:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..faults import Fault
 from ..show import values as shown
 from ..specs.assignment import Assignment
 from ..specs.matcher import NO_RULE
+from ..specs.reading import Row
 from ..specs.reading import place as at_rule
 from ..specs.rule_values import UNMATCHED, is_function
 from ..specs.rules import Rules
@@ -35,7 +36,15 @@ def from_rules(tree: Any, rules: Rules, spec_name: str) -> Source:
         said = [index for index, number in enumerate(numbers) if number != NOTHING]
         return found.faults(NAME, spec_name, {*skip, *said})
 
-    return Source(found.leaves, found.treedef, sayings, numbers, found.path, faults)
+    def rewritten(values: Mapping[int, Any]) -> Rules:
+        rows = [
+            Row(its.pattern.text, values.get(number, its.value), its.optional, its.pattern.under)
+            for number, its in enumerate(rules.entries)
+        ]
+        default = values.get(len(rows), rules.default)
+        return Rules(rows, default=default, split=rules.split)
+
+    return Source(found.ends, sayings, numbers, faults, rewritten)
 
 
 def _call_functions(
@@ -70,6 +79,4 @@ def _of_rule(found: Assignment, number: int, value: Any, spec_name: str) -> Sayi
 
     if number == NO_RULE:
         return Saying(value, "the default", told)
-    return Saying(
-        value, "a rule", told, f"{at_rule(number, spec_name)} {its.patterns[number].text}"
-    )
+    return Saying(value, "a rule" if its.values[number] is value else "a function", told)

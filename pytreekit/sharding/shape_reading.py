@@ -17,7 +17,7 @@ Shape: TypeAlias = tuple[Any, ...]
 MOST_READINGS = 64
 """Readings of one shape that are looked at: thirty equal dimensions have millions."""
 
-SAME = "as {}"
+ITS = "its parameter"
 SINGLE = "one element"
 
 
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 
     Attributes:
         dims: For each of its dimensions the one of the parameter that it is, None for none.
-        how: In words; `{}` stands for the parameter.
+        how: In words, of `its parameter`.
     """
 
     dims: tuple[int | None, ...]
@@ -54,9 +54,9 @@ def _readings(shape: Shape, of: Shape, dim: int | None) -> Iterator[Reading]:
     rank = len(of)
     if dim is not None and _is_of_dimension(shape, of, dim):
         kept = (dim,) if len(shape) == 1 else _where(its == dim for its in range(rank))
-        yield Reading(kept, f"dimension {dim} of {{}}")
+        yield Reading(kept, f"dimension {dim} of {ITS}")
     elif shape == of:
-        yield Reading(tuple(range(rank)), SAME)
+        yield Reading(tuple(range(rank)), ITS)
     elif all(size == 1 for size in shape):
         yield Reading((None,) * len(shape), SINGLE)
     elif 0 in shape:
@@ -76,15 +76,15 @@ def _changed(shape: Shape, of: Shape) -> Iterator[Reading]:
     if len(shape) == rank:
         kept = _where(size == its for size, its in zip(shape, of, strict=True))
         if all(size == 1 or kept[place] is not None for place, size in enumerate(shape)):
-            yield Reading(kept, _lost(kept, rank, "{} with 1 for"))
+            yield Reading(kept, _lost(kept, rank, f"{ITS} with 1 for"))
     elif len(shape) < rank:
         for places in _embeddings(shape, of):
-            yield Reading(places, _lost(places, rank, "{} without"))
+            yield Reading(places, _lost(places, rank, f"{ITS} without"))
     elif len(shape) == rank + 1:
         if shape[1:] == of:
-            yield Reading((None, *range(rank)), "{} with one more dimension in front")
+            yield Reading((None, *range(rank)), f"{ITS} with one more dimension in front")
         if shape[:-1] == of:
-            yield Reading((*range(rank), None), "{} with one more dimension at the end")
+            yield Reading((*range(rank), None), f"{ITS} with one more dimension at the end")
 
 
 def _where(kept: Iterator[bool] | Any) -> tuple[int | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..faults import Fault
@@ -17,7 +17,10 @@ from ..trees import paths
 
 def shape_of(leaf: Any) -> tuple[Any, ...]:
     """The shape of a leaf; what is no array has none."""
-    shape = getattr(leaf, "shape", None)
+    try:
+        shape = leaf.shape
+    except Exception:  # noqa: BLE001  a user's object may raise anything when asked
+        return ()
     return shape if isinstance(shape, tuple) else ()
 
 
@@ -51,6 +54,11 @@ def stacks_of(tree: Any, leaves: Sequence[Any], stack: Any) -> Stacks:
     """
     if stack is None:
         return Stacks([()] * len(leaves), [])
+    if not isinstance(stack, Rules | Mapping | list | tuple):
+        fact = f"stack must be rules of dimensions, this is {values.kind(stack)}"
+        told = "", "", "stack", "", values.spec(stack)
+        fault = Fault("PTK001", *told, fact=fact, note="as {'decoder/layers/**': 0}")
+        return Stacks([()] * len(leaves), [fault])
     rules = stack if isinstance(stack, Rules) else Rules(stack)
     found = rules.assign(tree)
     dims: list[tuple[int, ...]] = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from jax.tree_util import keystr
+
 from ..faults import Fault
-from ..trees.paths import KeyPath
+from ..trees.boxes import Ends
 
 NOTHING = -1
 """The number of a leaf that nothing is said of."""
@@ -21,7 +23,8 @@ class Saying(NamedTuple):
 
     Attributes:
         value: What is said, unread.
-        by: Who says so: "a rule", "the default", "an entry", "metadata", "nobody".
+        by: Who says so: "a rule", "a function" of one, "the default", "an entry", "metadata",
+            "nobody".
         told: Given one of the leaves: where that stands, and what stands there.
         short: The same in short; the default is where it stands.
     """
@@ -41,20 +44,36 @@ class Source:
     """What is said of each leaf of a tree, in flattening order.
 
     Attributes:
-        leaves: The leaves.
-        treedef: The structure of the tree.
+        ends: The leaves, and their paths.
         sayings: All that is said.
         numbers: For each leaf, the index of what is said of it, or `NOTHING`.
-        path: The key path of a leaf.
         faults: Given the leaves that need nothing said of them, what is wrong with the others.
+        rewritten: Given other values for some of what is said, what says these; None if nobody can.
     """
 
-    leaves: Sequence[Any]
-    treedef: Any
+    ends: Ends
     sayings: list[Saying]
     numbers: list[int]
-    path: Callable[[int], KeyPath]
     faults: Callable[[Collection[int]], list[Fault]]
+    rewritten: Callable[[Mapping[int, Any]], Any] = lambda values: None
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The leaves of the tree."""
+        return self.ends.leaves
+
+    @property
+    def treedef(self) -> Any:
+        """The structure of the tree."""
+        return self.ends.structure
+
+    def path(self, index: int) -> str:
+        """The path of a leaf, as `jax.tree_util.keystr` prints it."""
+        return keystr(self.ends.paths[index])
+
+    def text(self, index: int) -> str:
+        """The path of a leaf up to its box, with `/` between its keys."""
+        return keystr(self.ends.texts[index], simple=True, separator="/")
 
 
 def value_key(value: Any) -> Any:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
+
+from jax.sharding import PartitionSpec
 
 from .entries import WHOLE, BadSpec, Choice, Entry, Name, Template
 
@@ -35,6 +38,17 @@ def from_text(text: str) -> Template:
         raise BadSpec("a spec has brackets, commas or quotes", note, _unwrapped(text))
     entries = [entry(token) for token in tokens if token != REST]
     return Template(tuple(entries), the_rest([token == REST for token in tokens]))
+
+
+def to_text(spec: PartitionSpec) -> str:
+    """The text of a spec, as `from_text` reads it where its names are plain ones."""
+    return " ".join(map(_token, spec.partitions)) or REPLICATE
+
+
+def _token(part: Any) -> str:
+    if part is None or part is ...:
+        return NONE if part is None else REST
+    return part if isinstance(part, str) else "+".join(map(str, part)) or NONE
 
 
 def the_rest(are_rests: Sequence[bool]) -> int | None:

@@ -18,7 +18,7 @@ from .options import Options
 from .overlay import Bond
 from .plan import PlannedSpec, SpecNote, SpecPlan
 from .resolve import whole
-from .shape_reading import Reading, Shape
+from .shape_reading import ITS, Reading, Shape
 from .shapes import shape_of
 
 WHOLE = PartitionSpec()
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 
     Attributes:
         spec: The spec.
-        how: The reason; `{}` stands for the parameter that the leaf is of.
+        how: The reason, which may speak of `its parameter`.
         notes: What is to be noted of it: the kind, and a sentence.
     """
 
@@ -116,7 +116,12 @@ class StateSpecs:
 
     def reason(self, index: int) -> str:
         """Why a leaf has its spec: `params['w'] without dimension 1`."""
-        return self._reason(index, self.params.place)
+        return self.given[index].how.replace(ITS, self.parameter(index) or ITS)
+
+    def parameter(self, index: int) -> str:
+        """The parameter that a leaf is of, `""` if it is of none."""
+        bond = self.bonds[index]
+        return "" if bond is None else self.params.place(bond.param)
 
     def plan(self) -> SpecPlan:
         """The specs as those of parameters are shown, what is alike in one row."""
@@ -125,12 +130,7 @@ class StateSpecs:
         for index, (leaf, its) in enumerate(zip(self.ends.leaves, self.given, strict=True)):
             path = self.ends.paths[index]
             place = paths.text(path), keystr(path, simple=True, separator="/")
-            why = self._reason(index, lambda _: "its parameter")
-            leaves.append(PlannedSpec(*place, shown.leaf(leaf), its.spec, why))
+            leaves.append(PlannedSpec(*place, shown.leaf(leaf), its.spec, its.how))
             large = whole(its.spec, shape_of(leaf), self.options)
             notes += (SpecNote(kind, *place, text) for kind, text in (*its.notes, *large))
         return SpecPlan(self.tree, tuple(leaves), tuple(notes), self.options.mesh.sizes)
-
-    def _reason(self, index: int, place: Callable[[int], str]) -> str:
-        how, bond = self.given[index].how, self.bonds[index]
-        return how if bond is None else how.replace("{}", place(bond.param))

@@ -15,7 +15,7 @@ from ..specs.rules import Rules
 from ..trees.sorts import check_sorts
 from .assigning import assign
 from .entries import BadSpec
-from .explaining import explain, overlay_of
+from .state_reading import explain, overlay_of
 from .meshes import Axes
 from .options import Options, options_of
 from .plan import SpecPlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +16,13 @@ from ..specs.bind import Binding, Bound
 from ..specs.rule_values import UNMATCHED, OfLeaf
 from ..specs.ruled import is_rules
 from ..trees import paths
+from ..trees.boxes import Ends
 from ..trees.paths import KeyPath
 from ..trees.sorts import check_sorts
 from .sources import NAME, NOTHING, Saying, Source, value_key
+
+MANY = 2
+"""Leaves from which it is worth to look whether a spec tree has the structure of the tree."""
 
 
 def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
@@ -28,10 +32,8 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
         SpecError: PTK104, if JAX cannot flatten one of them.
     """
     raise_faults(check_sorts(tree, NAME), doing=doing)
-    rows, treedef = jax.tree_util.tree_flatten_with_path(tree)
-    path = _paths([path for path, _ in rows])
-    found = Source([leaf for _, leaf in rows], treedef, [], [], path, lambda skip: [])
-    values = _alongside(treedef, specs)
+    found = Source(Ends(tree, paths_first=False), [], [], lambda skip: [])
+    values = alongside(found.treedef, specs)
     if values is None:
         _bind(found, Binding(specs, tree, NAME, spec_name), doing)
         return found
@@ -39,29 +41,31 @@ def from_specs(tree: Any, specs: Any, doing: str, spec_name: str) -> Source:
     for value in values:
         number = known.setdefault(value_key(value), len(found.sayings))
         if number == len(found.sayings):
-            found.sayings.append(Saying(value, "an entry", _beside(path, value, spec_name)))
+            found.sayings.append(Saying(value, "an entry", _beside(found, value, spec_name)))
         found.numbers.append(number)
+
+    def rewritten(values: Mapping[int, Any]) -> Any:
+        said = [values.get(number, found.sayings[number].value) for number in found.numbers]
+        return found.treedef.unflatten(said)
+
+    found.rewritten = rewritten
     return found
 
 
-def _paths(listed: Sequence[KeyPath]) -> Callable[[int], KeyPath]:
-    return lambda index: listed[index]
-
-
-def _alongside(treedef: Any, specs: Any) -> list[Any] | None:
-    """The leaves of a spec tree that has the very structure of the tree, as those made here have."""
+def alongside(treedef: Any, specs: Any) -> list[Any] | None:
+    """The leaves of a spec tree that has the very structure of the tree."""
     try:
         values, structure = jax.tree.flatten(specs)
-    except ValueError:  # keys that do not sort, as `...` does not
+        if len(values) < MANY or not paths.same(structure, treedef):
+            return None
+        treedef.flatten_up_to(specs)  # two dataclasses of the same fields have equal structures
+    except ValueError:  # that, or keys that do not sort, as `...` does not
         return None
-    alike = structure == treedef and len(values) > 1
-    return values if alike and not any(map(is_rules, values)) else None
+    return None if any(map(is_rules, values)) else values
 
 
-def _beside(
-    path: Callable[[int], KeyPath], value: Any, spec_name: str
-) -> Callable[[int], tuple[str, str]]:
-    return lambda index: (spec_name + paths.text(path(index)), shown.spec(value))
+def _beside(source: Source, value: Any, spec_name: str) -> Callable[[int], tuple[str, str]]:
+    return lambda index: (spec_name + source.path(index), shown.spec(value))
 
 
 def _bind(source: Source, bound: Binding, doing: str) -> None:
@@ -69,7 +73,7 @@ def _bind(source: Source, bound: Binding, doing: str) -> None:
     raise_faults([fault for fault in bound.faults if fault.code == "PTK104"], doing=doing)
     count, path = len(source.leaves), source.path
     partly = bool(bound.findings)
-    at = {paths.text(path(index)): index for index in range(count)} if partly else {}
+    at = {path(index): index for index in range(count)} if partly else {}
     source.numbers = [NOTHING] * count if partly else []
     for where, value, subtree in bound.entries:
         said = value(subtree) if isinstance(value, OfLeaf) else value
@@ -83,7 +87,7 @@ def _bind(source: Source, bound: Binding, doing: str) -> None:
             source.numbers[at[paths.text(where + below)]] = number
 
     def faults(skip: Collection[int]) -> list[Fault]:
-        needless = {NAME + paths.text(path(index)) for index in skip} if partly else set()
+        needless = {NAME + path(index) for index in skip} if partly else set()
         return [
             _as_spec(fault)
             for fault in bound.faults
@@ -94,7 +98,10 @@ def _bind(source: Source, bound: Binding, doing: str) -> None:
 
 
 def _as_spec(fault: Fault) -> Fault:
-    """A mismatch, with a word to who wrote a spec as a tuple: to JAX that is a tree."""
+    """A mismatch, with a word to who wrote a spec as a tuple, or rules as a dict: as trees."""
+    if fault.code == "PTK201" and set(fault.spec_path) & set("/*{"):
+        note = "if the keys are patterns, write ptk.Rules({...})"
+        return dataclasses.replace(fault, note=note)
     if fault.code == "PTK202" and fault.wanted.startswith(("(", "[")):
         note = f"if this is a spec, write P({fault.wanted[1:-1].rstrip(',')})"
         return dataclasses.replace(fault, note=note)
@@ -111,16 +118,9 @@ def _at_entry(bound: Binding, path: KeyPath, value: Any) -> Callable[[int], tupl
 
 def from_metadata(tree: Any, metadata: Sequence[PartitionSpec | None]) -> Source:
     """What metadata say; of leaves that have none, that they are whole."""
-    rows, treedef = jax.tree_util.tree_flatten_with_path(tree)
     whole = Saying(PartitionSpec(), "nobody", lambda _: ("metadata", "none"), "no metadata")
-    found = Source(
-        [leaf for _, leaf in rows],
-        treedef,
-        [whole],
-        [NOTHING] * len(rows),
-        _paths([path for path, _ in rows]),
-        lambda skip: [],
-    )
+    ends = Ends(tree, paths_first=False)
+    found = Source(ends, [whole], [NOTHING] * len(ends.leaves), lambda skip: [])
     found = with_metadata(found, metadata)
     found.numbers = [max(number, 0) for number in found.numbers]
     return found

@@ -12,8 +12,9 @@ import jax
 from ..faults import Fault, Place
 from ..show import values as shown
 from ..trees import paths
-from .explaining import explain, overlay_of
+from .state_reading import explain, overlay_of
 from .overlay import Node
+from .shape_reading import ITS
 from .shapes import shape_of
 from .state_rules import NAME
 from .state_specs import Open, Params, StateSpecs
@@ -56,7 +57,7 @@ class Unexplained:
         note = "" if self._has_init else "init= may tell which; "
         note = f"init raises {self._failure}; " if self._failure else note
         rows = [
-            Place(shown.spec(spec), reading.how.removeprefix("{} "), "", "")
+            Place(shown.spec(spec), reading.how.removeprefix(f"{ITS} "), "", "")
             for spec, reading in its.candidates.items()
         ]
         place = self._found.params.place(its.param)

@@ -108,9 +108,11 @@ def _aligned(
 
 def _beside(its: Sequence[Segment], segments: Sequence[str]) -> list[_Beside]:
     tail = segments[-len(its) :] if its else ()
-    pairs = itertools.zip_longest(reversed(its), reversed(tail), fillvalue="")
-    rows = [_Beside(s, there, s.literal is None and s.matches(there)) for s, there in pairs]
-    return rows[::-1]
+    tail = [""] * (len(its) - len(tail)) + [*tail]
+    return [
+        _Beside(segment, there, segment.literal is None and segment.matches(there))
+        for segment, there in zip(its, tail, strict=True)
+    ]
 
 
 def _matching(pattern: str, segments: Sequence[str], separators: str) -> str:

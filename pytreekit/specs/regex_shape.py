@@ -7,6 +7,7 @@ look-ahead or a repeated group, may do both.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import re
 from typing import NamedTuple
@@ -72,6 +73,7 @@ _GROUP = re.compile(r"\?(?:P<\w+>|:|(?P<look><?[=!]))")
 _OPERATORS = ("[", "--", "&&", "~~", "||")
 
 
+@functools.lru_cache(4096)
 def shape(regex: re.Pattern[str]) -> Shape | None:
     """The shape of a regular expression, None where it is not known."""
     if regex.flags & ~_KNOWN_FLAGS:

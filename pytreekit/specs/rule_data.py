@@ -203,6 +203,8 @@ def row(data: Any) -> Any:
 
 def value(data: Any) -> Any:
     """A value."""
+    if type(data) is float and not math.isfinite(data):
+        raise NoData(f"a value cannot be the number {data}")
     if data is None or type(data) in (bool, int, float, str):
         return data
     if isinstance(data, list):

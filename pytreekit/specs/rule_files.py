@@ -131,9 +131,11 @@ def _from_yaml(text: str) -> Any:
     yaml = _yaml()
 
     class Loader(yaml.SafeLoader):
-        """Of a mapping, refuses a key that is there twice."""
+        """Of a mapping, refuses a key that is there twice, or stands for the keys of others."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001
+            if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+                raise Unreadable("merge keys, <<, are not read", "write them out")
             _once([(self.construct_object(key, deep=True), None) for key, _ in node.value])
             return super().construct_mapping(node, deep=deep)
 

@@ -30,22 +30,25 @@ class Node:
         least: The first rule that ends here or further on.
     """
 
-    def __init__(self, most: int, *, repeats: bool = False) -> None:
+    def __init__(self, most: int, least: int, *, repeats: bool = False) -> None:
         self.below: dict[str, Node] = {}
         self.wild: dict[Segment, Node] = {}
         self.deep: Node | None = None
         self.repeats = repeats
-        self.end = self.whole = self.least = most
+        self.end = self.whole = most
+        self.least = least
 
-    def before(self, segment: Segment, most: int) -> Node:
-        """The node before a segment."""
-        if segment.literal is not None:
-            return self.below.setdefault(segment.literal, Node(most))
-        if not segment.is_deep:
-            return self.wild.setdefault(segment, Node(most))
-        if self.deep is None:
-            self.deep = Node(most, repeats=True)
-        return self.deep
+    def before(self, segment: Segment, most: int, number: int) -> Node:
+        """The node before a segment. Rules come in order: the first to ask for it is the least."""
+        if segment.is_deep:
+            self.deep = self.deep or Node(most, number, repeats=True)
+            return self.deep
+        literal = segment.literal
+        nodes: dict[Any, Node] = self.wild if literal is None else self.below
+        key = segment if literal is None else literal
+        if key not in nodes:
+            nodes[key] = Node(most, number)
+        return nodes[key]
 
     def next(self, segment: str) -> Iterable[Node]:
         """The nodes that a segment leads to."""
@@ -103,11 +106,11 @@ class Trie:
         cuts_keys: Whether a key was seen that has separators in its text.
     """
 
-    def __init__(self, rules: Sequence[Iterable[Glob]], separators: str) -> None:
+    def __init__(self, rules: Sequence[Sequence[Glob]], separators: str) -> None:
         self.most = len(rules)
         self.separators = separators
         self.cuts_keys = False
-        self._root = Node(self.most)
+        self._root = Node(self.most, next((n for n, its in enumerate(rules) if its), self.most))
         self._states: dict[tuple[int, frozenset[int]], State] = {}
         for number, globs in enumerate(rules):
             for glob in globs:
@@ -145,9 +148,7 @@ class Trie:
     def _add(self, glob: Glob, number: int) -> None:
         node = self._root
         for segment in reversed(glob.segments):
-            node.least = min(node.least, number)
-            node = node.before(segment, self.most)
-        node.least = min(node.least, number)
+            node = node.before(segment, self.most, number)
         if glob.rooted:
             node.whole = min(node.whole, number)
         else:

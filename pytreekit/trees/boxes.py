@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
+from jax.tree_util import DictKey, SequenceKey
 
 from ..faults import Fault
 from ..show import values
@@ -24,6 +25,9 @@ _FRAMEWORKS = (
     ("flax.nnx", "Variable"),
     ("haliax", "NamedArray"),
 )
+
+_OF_CONTAINERS = {DictKey, SequenceKey}
+"""Keys that no box of a framework has for its array."""
 
 _MOST_TYPES = 4096
 
@@ -125,7 +129,7 @@ class Ends:
 
 
 def _up_to_boxes(tree: Any, also: IsLeaf, whole: list[KeyPath], leaves: list[Any]) -> list[KeyPath]:
-    if not kinds():
+    if not _may_end_in_boxes(whole):
         return whole
     nodes = jax.tree.leaves(tree, is_leaf=_or_box(also))
     if not any(map(is_box, nodes)):
@@ -142,6 +146,13 @@ def _up_to_boxes(tree: Any, also: IsLeaf, whole: list[KeyPath], leaves: list[Any
             inside = paths.leaves_with_paths(node, also)[:1]
             cut += [whole[at][: -len(inside[0][0])] + its for its in below] if inside else []
     return cut
+
+
+def _may_end_in_boxes(whole: list[KeyPath]) -> bool:
+    """Whether boxes must be looked for: that costs as much as making the paths."""
+    if _Registered.kinds:
+        return True
+    return any(_loaded()) and not {type(path[-1]) for path in whole if path} <= _OF_CONTAINERS
 
 
 def _holds(box: Any, leaf: Any) -> bool:
