@@ -11,7 +11,6 @@ from ..faults import Fault
 from ..show import values as shown
 from ..specs.reading import bad_rule
 from ..specs.rules import Rules
-from ..trees import paths
 from .entries import BadSpec, Template
 from .options import Options
 from .reading import template
@@ -84,7 +83,7 @@ class StateRules:
 
     def _faults(self, index: int, its: Resolved) -> Iterator[Fault]:
         place, wanted = self._told(index)
-        where = paths.text(self._source.path(index))
+        where = self._source.path(index)
         found = shown.leaf(self._source.leaves[index])
         for problem in its.problems:
             told = where, place, found, wanted

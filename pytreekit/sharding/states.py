@@ -15,12 +15,12 @@ from ..specs.rules import Rules
 from ..trees.sorts import check_sorts
 from .assigning import assign
 from .entries import BadSpec
-from .state_reading import explain, overlay_of
 from .meshes import Axes
 from .options import Options, options_of
 from .plan import SpecPlan
 from .reading import template
 from .settling import Init, settle
+from .state_reading import explain, overlay_of
 from .state_rules import NAME, StateRules
 from .state_specs import Given, Params, StateSpecs
 from .unexplained import Unexplained
@@ -29,7 +29,49 @@ from .unexplained import Unexplained
 def optimizer_specs(
     state: Any, params: Any, specs: Any, *, init: Any = None, rules: Any = None, mesh: Any = None
 ) -> Any:
-    """X."""
+    """The specs of an optimizer's state, from those of the parameters.
+
+    A state has trees of the structure of the parameters in it: moments, averages, copies. They are
+    found by structure, wherever they lie, so that any optimizer will do, and so will a whole
+    training state: chains, masks, partitions, `TrainState`, nnx optimizers, filtered modules,
+    states that were restored as dicts. The spec of each leaf then follows from its shape: that of
+    its parameter, without the entries of dimensions that it has lost, with None for one that it
+    has gained. Scalars, keys and what has up to 64 elements are whole where they are of no
+    parameter. Nothing is guessed: what does not follow is a fault.
+
+    Args:
+        state: The state, or a tree that has it in it: of arrays, or of shapes, as
+            `jax.eval_shape(tx.init, params)` gives them.
+        params: The parameters.
+        specs: Their specs: a tree, or a prefix of one, or what `ptk.partition_plan` makes. None
+            stands for `P()`.
+        init: What made the state: the optimizer, or its `init`. Where dimensions of a parameter are
+            equal, a shape does not tell which of them is lost; then `init` is asked for the shapes
+            that it makes of others. It is traced, not run.
+        rules: `ptk.Rules`, or a list of pairs for it, with specs as in `ptk.partition_specs`: they
+            win over all. A default is for what is not explained.
+        mesh: A `Mesh`, an `AbstractMesh`, or a dict of axis names and sizes; by default that of the
+            plan, or the one that `jax.set_mesh` has set. Without any, sizes are not checked.
+
+    Returns:
+        A tree of the structure of `state`, with a `PartitionSpec` for each leaf.
+
+    Raises:
+        SpecError: PTK308, if the shape of a leaf can be read in several ways; PTK309, if it follows
+            from no parameter; PTK301 to PTK304, and PTK306, if specs or rules are wrong; PTK104, if
+            JAX cannot flatten the state; PTK001, for what is of the wrong kind.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, optax
+        >>> import pytreekit as ptk
+        >>> params = {"w": jax.ShapeDtypeStruct((512, 512), jnp.float32)}
+        >>> specs = {"w": jax.P("fsdp", "model")}
+        >>> tx = optax.adafactor(1e-3)  # has the means of rows and of columns
+        >>> state = jax.eval_shape(tx.init, params)
+        >>> its = ptk.optimizer_specs(state, params, specs, init=tx)[0]
+        >>> its.v_row, its.v_col, its.count
+        ({'w': P('fsdp',)}, {'w': P('model',)}, P())
+    """
     its = {"init": init, "rules": rules, "mesh": mesh}
     return specs_of_state(state, params, specs, doing="optimizer_specs", **its).tree
 
@@ -106,8 +148,8 @@ def _params(params: Any, specs: Any, options: Options, doing: str) -> Params:
         for fault in found.faults
     ]
     raise_faults(faults, doing=doing, where="specs", when="before placing")
-    source = found.source
-    return Params(params, source.treedef, source.leaves, found.specs, source.path)
+    ends = found.source.ends
+    return Params(params, ends.structure, ends.leaves, found.specs, lambda index: ends.paths[index])
 
 
 def _by_default(found: StateSpecs, rules: StateRules) -> None:

@@ -12,10 +12,10 @@ import jax
 from ..faults import Fault, Place
 from ..show import values as shown
 from ..trees import paths
-from .state_reading import explain, overlay_of
 from .overlay import Node
 from .shape_reading import ITS
 from .shapes import shape_of
+from .state_reading import explain, overlay_of
 from .state_rules import NAME
 from .state_specs import Open, Params, StateSpecs
 
