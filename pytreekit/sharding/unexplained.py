@@ -103,7 +103,7 @@ class Unexplained:
             sub = _sub(self._found.params, part)
             again = explain(self._state, sub, overlay_of(sub), self._found.options, None)
             if not any(not one.candidates for one in again.open):
-                return f"pass params{paths.text(keys)} and specs{paths.text(keys)}"
+                return f"pass params{paths.text(keys)} and its specs"
         return ""
 
 
