@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .sharding.sharding_plan import ShardingPlan as ShardingPlan
     from .sharding.specs import partition_plan as partition_plan
     from .sharding.specs import partition_specs as partition_specs
+    from .sharding.states import optimizer_specs as optimizer_specs
     from .show.errors import SpecError as SpecError
     from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
@@ -58,6 +59,7 @@ __all__ = [
     "fsdp_specs",
     "if_array",
     "named_shardings",
+    "optimizer_specs",
     "optional",
     "partition",
     "partition_plan",
@@ -89,6 +91,7 @@ _WHERE = {
     "fsdp_specs": "sharding.fsdp",
     "if_array": "batching.forms",
     "named_shardings": "sharding.named",
+    "optimizer_specs": "sharding.states",
     "optional": "specs.rule_values",
     "partition": "specs.partition",
     "partition_plan": "sharding.specs",

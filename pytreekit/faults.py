@@ -30,6 +30,8 @@ CODES: dict[str, str] = {
     "PTK305": "no rule matches",
     "PTK306": "a bad rule",
     "PTK307": "a logical name gets no mesh axis",
+    "PTK308": "can be read in several ways",
+    "PTK309": "is not explained by the parameters",
     "PTK310": "is laid out otherwise",
     "PTK311": "is whole on every device",
     "PTK312": "axes in an order that JAX cannot keep",

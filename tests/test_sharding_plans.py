@@ -116,6 +116,25 @@ def test_values_are_placed_made_constrained_and_verified(kind: str) -> None:
     assert plan.verify(lowered.compile().output_shardings) == ()
 
 
+def test_the_state_of_an_optimizer_follows() -> None:
+    optax = pytest.importorskip("optax")
+    tree = {"w": np.ones((128, 256), "f"), "b": np.ones(256, "f")}
+    plan = ptk.ShardingPlan(tree, [("w", "data model"), ("b", "model")], mesh_of())
+    params = plan.place(tree)
+    optimizer = optax.adafactor(1e-3)
+    its = plan.for_state(jax.eval_shape(optimizer.init, tree), init=optimizer)
+    state = its.init(optimizer.init, params)
+    assert its.verify(state) == ()
+    updates, state = jax.jit(optimizer.update, out_shardings=(plan.shardings, its.shardings))(
+        params, state, params
+    )
+    assert plan.verify(updates) == its.verify(state) == ()
+    alone = optimizer.update(tree, optimizer.init(tree), tree)[0]
+    assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, rtol=1e-5), updates, alone))
+    other = {"mu": tree, "unknown": np.ones((512, 3), "f")}
+    assert refused(plan.for_state, other) == [("PTK309", "state['unknown']")]
+
+
 def test_an_order_of_axes_that_no_constraints_make() -> None:
     tree = {"w": np.zeros((8, 8), "f")}
     for kind, order, faults in [

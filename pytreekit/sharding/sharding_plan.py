@@ -11,6 +11,7 @@ from . import comparing, constrain, initial, place, plan_json, verify
 from .plan import SpecPlan
 from .plan_view import PlanView
 from .planned import Planned, planned
+from .states import specs_of_state
 
 
 class ShardingPlan(PlanView):
@@ -131,6 +132,38 @@ class ShardingPlan(PlanView):
             P('model',)
         """
         return initial.init(self._its, fn, args, kwargs)
+
+    def for_state(self, state: Any, *, init: Any = None, rules: Any = None) -> ShardingPlan:
+        """The plan of an optimizer's state, from that of the parameters: `ptk.optimizer_specs`.
+
+        Args:
+            state: The state, or a whole training state: arrays, or shapes, as
+                `jax.eval_shape(tx.init, params)` gives them.
+            init: The optimizer, or its `init`, as for `ptk.optimizer_specs`.
+            rules: Rules that win over all, as for `ptk.optimizer_specs`.
+
+        Returns:
+            A plan on the same mesh. With `its` for it, that of ZeRO-1 is
+            `ptk.ShardingPlan(state, ptk.fsdp_plan(state, its.specs, axis="data"), mesh)`.
+
+        Raises:
+            SpecError: What `ptk.optimizer_specs` raises: PTK308 and PTK309, if the spec of a leaf
+                does not follow from the parameters.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, optax
+            >>> import pytreekit as ptk
+            >>> params = {"w": jnp.ones((8, 4))}
+            >>> plan = ptk.ShardingPlan(params, [("w", "model")], {"model": 4})
+            >>> tx = optax.adam(1e-3)
+            >>> plan.for_state(jax.eval_shape(tx.init, params)).specs[0].mu
+            {'w': P('model',)}
+        """
+        its = self._its
+        given = its.tree(its.parts), its.tree(its.specs)
+        told = {"init": init, "rules": rules, "mesh": self.mesh}
+        found = specs_of_state(state, *given, doing="plan.for_state", **told)
+        return ShardingPlan(state, found.plan(), self.mesh)
 
     def constrain(self, tree: Any) -> Any:
         """The tree, laid out by the plan, within a function that JAX compiles.
