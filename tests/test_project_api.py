@@ -19,7 +19,8 @@ ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
     "SPLIT", "Fault", "Rules", "ShardingPlan", "SpecError", "SpecWarning", "axes_like", "bind",
     "by_rank", "check_shardings", "combine", "diff", "fsdp_plan", "fsdp_specs", "if_array",
-    "named_shardings", "optimizer_specs", "optional", "partition", "partition_plan", "partition_specs",
+    "named_shardings", "optimizer_specs", "optional",
+    "partition", "partition_plan", "partition_specs",
     "raise_faults", "register_box", "spec_of", "stack", "suggest_chunk_size", "summary",
     "unstack", "vmap",
 ]  # fmt: skip
