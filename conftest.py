@@ -22,6 +22,8 @@ DEVICES = "--xla_force_host_platform_device_count"
 KEPT = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
 os.environ["XLA_FLAGS"] = " ".join([*KEPT, f"{DEVICES}=8"])
 os.environ["JAX_PLATFORMS"] = "cpu"
+# What the tests compile is small and runs once: to optimize it takes longer than it saves.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 PYTHON = RawFencedCodeBlockLexer(re.compile(r"python\b[^\n]*\n"))
 OUTPUT = re.compile(

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .gradients.clipping import ClipInfo as ClipInfo
+    from .gradients.clipping import clipped_grad as clipped_grad
+    from .gradients.measure import gradient_statistics as gradient_statistics
+    from .gradients.per_example import per_example_grad as per_example_grad
+    from .gradients.per_example import per_example_norms as per_example_norms
+    from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
     from .sharding.check import check_shardings as check_shardings
     from .sharding.fsdp import fsdp_plan as fsdp_plan
     from .sharding.fsdp import fsdp_specs as fsdp_specs
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPLIT",
+    "ClipInfo",
     "Fault",
     "Rules",
     "ShardingPlan",
@@ -53,10 +60,12 @@ __all__ = [
     "bind",
     "by_rank",
     "check_shardings",
+    "clipped_grad",
     "combine",
     "diff",
     "fsdp_plan",
     "fsdp_specs",
+    "gradient_statistics",
     "if_array",
     "named_shardings",
     "optimizer_specs",
@@ -64,6 +73,9 @@ __all__ = [
     "partition",
     "partition_plan",
     "partition_specs",
+    "per_example_grad",
+    "per_example_norms",
+    "per_example_value_and_grad",
     "raise_faults",
     "register_box",
     "spec_of",
@@ -76,6 +88,7 @@ __all__ = [
 
 _WHERE = {
     "SPLIT": "batching.forms",
+    "ClipInfo": "gradients.clipping",
     "Fault": "faults",
     "Rules": "specs.rules",
     "ShardingPlan": "sharding.sharding_plan",
@@ -85,10 +98,12 @@ _WHERE = {
     "bind": "specs.bind",
     "by_rank": "specs.rule_values",
     "check_shardings": "sharding.check",
+    "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
     "diff": "trees.diff",
     "fsdp_plan": "sharding.fsdp",
     "fsdp_specs": "sharding.fsdp",
+    "gradient_statistics": "gradients.measure",
     "if_array": "batching.forms",
     "named_shardings": "sharding.named",
     "optimizer_specs": "sharding.states",
@@ -96,6 +111,9 @@ _WHERE = {
     "partition": "specs.partition",
     "partition_plan": "sharding.specs",
     "partition_specs": "sharding.specs",
+    "per_example_grad": "gradients.per_example",
+    "per_example_norms": "gradients.per_example",
+    "per_example_value_and_grad": "gradients.per_example",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
     "spec_of": "sharding.named",

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int, PyTree
 
 import pytreekit as ptk
 
@@ -504,6 +505,101 @@ def _() -> Any:
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=kinds)
     tree = {"w": jnp.ones((8, 8))}
     return jax.jit(ptk.ShardingPlan(tree, [("w", "model+data")], mesh).constrain)(tree)
+
+
+Params = dict[str, Float[Array, "..."]]
+
+
+def dense(w: Float[Array, "d k"], b: Float[Array, " k"], x: Float[Array, " d"]) -> Any:
+    """A layer that says what one example is."""
+    return x @ w + b
+
+
+@example("PTK601")
+def _() -> Any:
+    def one_hot(params: Params, label: Int[Array, ""]) -> Any:
+        return label
+
+    return ptk.vmap(one_hot, in_axes=(None, 0))(PARAMS, XS[:, 0])
+
+
+@example("PTK601")
+def _() -> Any:
+    def halved(params: Params) -> Any:
+        return params
+
+    tree = {"w": jnp.ones((8, 3)), "steps": jnp.ones(8, int), "seen": jnp.ones(8, int)}
+    return ptk.vmap(halved)(tree)
+
+
+@example("PTK602")
+def _() -> Any:
+    return ptk.vmap(dense)(jnp.ones((3, 3)), jnp.ones(3), jnp.ones((3, 3)))
+
+
+@example("PTK602")
+def _() -> Any:
+    def blur(image: Float[Array, "*channels h w"]) -> Any:
+        return image
+
+    return ptk.vmap(blur)(jnp.ones((8, 28)))
+
+
+@example("PTK602")
+def _() -> Any:
+    def outer(x: Float[Array, " d"]) -> Float[Array, "d d"]:
+        return x
+
+    return ptk.vmap(outer).plan(XS, outputs=True)
+
+
+@example("PTK603")
+def _() -> Any:
+    return ptk.vmap(dense, in_axes=(None, None, 0))(jnp.ones((3, 4)), jnp.ones(5), jnp.ones((8, 2)))
+
+
+@example("PTK603")
+def _() -> Any:
+    def scale(image: Float[Array, "h w 3"], by: Float[Array, "h+1 w"]) -> Any:
+        return image
+
+    return ptk.vmap(scale)(jnp.ones((2, 4, 5, 3)), jnp.ones((2, 4, 5)))
+
+
+@example("PTK603")
+def _() -> Any:
+    def blur(image: Float[Array, "h w 3"]) -> Any:
+        return image
+
+    return ptk.vmap(blur)(jnp.ones((2, 4, 5, 1)))
+
+
+@example("PTK604")
+def _() -> Any:
+    def halved(params: Params, mask: Float[Array, "..."] | None) -> Any:
+        return params
+
+    return ptk.vmap(halved, in_axes=(None, 0))([XS], XS > 0)
+
+
+@example("PTK604")
+def _() -> Any:
+    def twice(
+        one: PyTree[Float[Array, "..."], " T"], two: PyTree[Float[Array, "..."], " T"]
+    ) -> Any:
+        return one
+
+    return ptk.vmap(twice, in_axes=(None, 0))(PARAMS, {"w": XS})
+
+
+@example("PTK605")
+def _() -> Any:
+    return ptk.vmap(dense, in_axes="infer")(jnp.ones((3, 2)), jnp.ones(2), jnp.ones((3, 3)))
+
+
+@example("PTK605")
+def _() -> Any:
+    return ptk.vmap(predict, in_axes="infer")(PARAMS, XS)
 
 
 @example("PTK901")

@@ -14,6 +14,7 @@ import optax
 import pytest
 from flax import nnx
 from flax.core import meta
+from jaxtyping import Array, Float
 
 import pytreekit as ptk
 
@@ -217,3 +218,16 @@ def test_rules_of_any_value_are_bound() -> None:
     bound = ptk.bind(ptk.Rules([("kernel", "k")], default="-"), PARAMS, name="params")
     assert not bound.faults
     assert [value for _, _, _, value in bound] == ["-", "k", "-", "-", "k"]
+
+
+def test_annotations_are_held_against_rules() -> None:
+    def layer(w: Float[Array, "d k"], x: Float[Array, " d"]) -> Any:
+        return x @ w
+
+    square = jnp.ones((3, 3))
+    with pytest.raises(ptk.SpecError) as caught:
+        ptk.vmap(layer, in_axes=ptk.Rules({"**": 0}))(square, square)
+    assert [(fault.code, fault.spec_path) for fault in caught.value.faults] == [
+        ("PTK602", "in_axes['**']")
+    ]
+    assert caught.value.repaired == ptk.Rules({"/w": None, "**": 0})

@@ -44,12 +44,12 @@ def piped() -> str:
     return ran.stdout
 
 
-def in_a_terminal(**own: str) -> str:
-    """What the tour writes on a terminal."""
+def in_a_terminal(*command: str, **own: str) -> str:
+    """What a command writes on a terminal."""
     pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
     ours, its = pty.openpty()
     with subprocess.Popen(
-        COMMAND, cwd=ROOT, env=surroundings(**own), stdin=its, stdout=its, stderr=its
+        command, cwd=ROOT, env=surroundings(**own), stdin=its, stdout=its, stderr=its
     ) as running:
         os.close(its)
         written = b""
@@ -102,6 +102,13 @@ def test_the_wrong_spec_is_refused_by_both_and_repaired(piped: str) -> None:
     assert "the same numbers as from jax.vmap(loss, in_axes=(None, 0, 0)): True" in ours
 
 
+def test_rules_that_do_not_divide_are_told_and_others_planned(piped: str) -> None:
+    told = piped.split("Lay the classifier out over 8 devices")[1]
+    assert "    SpecError: partition_specs: 2 faults in rules" in told
+    assert "dimension 1 of 10 does not divide by 4" in told
+    assert re.search(r"\| out/w +\| +1 \| f32\[32,10\] +\| model ", told)
+
+
 def test_it_tells_the_same_each_time_and_through_the_public_function(piped: str) -> None:
     from pytreekit.tour import run
 
@@ -111,8 +118,10 @@ def test_it_tells_the_same_each_time_and_through_the_public_function(piped: str)
 
 
 def test_a_terminal_gets_a_progress_bar_and_no_color_is_honoured() -> None:
-    told = in_a_terminal(NO_COLOR="1")
-    assert "30/30" in told
+    work = "from rich.console import Console; from pytreekit.tour.screen import Screen\n"
+    work += "with Screen(Console()).progress('epoch', 3) as advance: advance(''), advance('')"
+    told = in_a_terminal(sys.executable, "-c", work, NO_COLOR="1")
+    assert "2/3" in told
     assert "\r" in told.replace("\r\n", "")
     assert not COLOUR.search(told)
 

@@ -53,11 +53,14 @@ def called(x: Array, params: dict[str, Array]) -> None:
     assert_type(ptk.vmap(one, (0, None), 0)(x, y=1), dict[str, Array])
     assert_type(ptk.vmap(in_axes=0)(one)(x, 1), dict[str, Array])
     assert_type(ptk.vmap(ptk.vmap(one))(x, 1), dict[str, Array])
+    assert_type(ptk.vmap(one, in_axes="infer", check_types=False)(x, 1), dict[str, Array])
+    assert_type(ptk.vmap(check_types=True)(one)(x, 1), dict[str, Array])
     assert_type(ptk.vmap(lambda x: x, in_axes=0)(1), Any)
 
 
 def called_wrongly(x: Array, params: dict[str, Array]) -> None:
     plain()  # error
+    ptk.vmap(one, check_types="no")  # error
     plain("x")  # error
     plain(x, "2")  # error
     plain(x, 2.0, 3.0)  # error

@@ -16,6 +16,7 @@ from ..specs.by_name import Named, Passed
 from ..specs.finding import Replace, Revalue
 from ..specs.repair import change, respecified
 from ..specs.ruled import is_rules
+from .annotations import Declared
 
 
 class InArgument(NamedTuple):
@@ -55,6 +56,8 @@ class Call:
         axis_size: The size of the mapped axis, None to take it from the arguments.
         spmd_axis_name: As `jax.vmap` takes it.
         chunk_size: How many examples are mapped at once, None for all.
+        keep_axis: Whether the function gets each example as a batch of one.
+        declared: What the annotations of `fun` say of one example, None for nothing.
         broadcasts: Whether an output may be broadcast to the axis size, though nothing is mapped.
     """
 
@@ -65,6 +68,8 @@ class Call:
     axis_size: Any = None
     spmd_axis_name: Any = None
     chunk_size: int | None = None
+    keep_axis: bool = False
+    declared: Declared | None = None
     broadcasts: bool = True
 
     @functools.cached_property
@@ -72,11 +77,15 @@ class Call:
         """The arguments: by position, then by keyword in the order of flattening."""
         return tuple(by_name.passed(self.fun, len(self.args), self.kwargs))
 
+    @property
+    def values(self) -> list[Any]:
+        """The values of the arguments, in the order of `passed`."""
+        return [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
+
     @functools.cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """A binding for each argument that has an entry in in_axes."""
-        values = [*self.args, *(self.kwargs[name] for name in sorted(self.kwargs))]
-        rows = zip(values, self.passed, self.specs(), strict=True)
+        rows = zip(self.values, self.passed, self.specs(), strict=True)
         return tuple(
             Binding(
                 spec, value, argument.name, place, is_batched_sparse, prefix=self._prefix(argument)

@@ -7,6 +7,7 @@ from .arity import check_arity
 from .axes import check_axes
 from .call import Call, InArgument
 from .names import check_names
+from .typed import check_types
 
 
 def check_call(call: Call) -> list[Finding]:
@@ -18,7 +19,7 @@ def check_call(call: Call) -> list[Finding]:
     order = {binding.name: position for position, binding in enumerate(call.bindings)}
     of_the_call = ("PTK102", "PTK103", "PTK109")
     return sorted(
-        found + check_axes(call),
+        [*found, *check_axes(call), *check_types(call)],
         key=lambda finding: (
             finding.fault.code in of_the_call,
             order.get(finding.fault.argument, -1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,22 @@ from jax import lax
 from ..faults import Fault
 from ..show import values
 from ..specs.finding import Finding
+from .manual import zeros_like
 
 Run = Callable[[list[Any], Any], Any]
 """Maps so many examples, given as the slices of all mapped leaves; outputs have their axis at 0."""
+
+
+class Fold(NamedTuple):
+    """What is made of a batch where its outputs are not to be held all at once.
+
+    Attributes:
+        reduce: Makes of the outputs of many examples a state, and what is kept of each example.
+        merge: Makes one state of two; zeros must leave the other as it is.
+    """
+
+    reduce: Callable[[Any], tuple[Any, Any]]
+    merge: Callable[[Any, Any], Any]
 
 
 def check_chunks(chunk_size: Any, axis_name: Any) -> list[Finding]:
@@ -83,6 +96,31 @@ class Chunks:
             last = jax.tree.leaves(run(slices, self._left))
         structure, axes = seen
         return structure.unflatten(_joined(batched, last, axes))
+
+    def fold(self, run: Run, leaves: Sequence[Any], fold: Fold) -> tuple[Any, Any]:
+        """All examples in turn, as one state and what is kept of each, with the batch in front."""
+        front = [self._in_front(leaf, axis) for leaf, axis in zip(leaves, self._axes, strict=True)]
+        none = [None] * len(front)
+
+        def part(index: Any, ready: Sequence[Any], size: int) -> tuple[Any, Any]:
+            return fold.reduce(run(self._slices(leaves, index * self._chunk, size, ready), size))
+
+        def step(state: Any, xs: tuple[Any, list[Any]]) -> tuple[Any, Any]:
+            its, kept = part(*xs, self._chunk)
+            return fold.merge(state, its), kept
+
+        last: list[Any] = []
+        if self._left:
+            first, kept = part(self._count, none, self._left)
+            last = [jax.tree.leaves(kept)]
+        else:
+            first = zeros_like(jax.eval_shape(lambda: part(0, none, self._chunk)[0]))
+        state, stacked = lax.scan(step, first, (jnp.arange(self._count), front))
+        batched, structure = jax.tree.flatten(stacked)
+        whole = [lax.collapse(leaf, 0, 2) for leaf in batched]
+        for its in last:
+            whole = [jnp.concatenate(pair) for pair in zip(whole, its, strict=True)]
+        return state, structure.unflatten(whole)
 
     def _in_front(self, leaf: Any, axis: int) -> Any:
         """A leaf as a stack of chunks, where that takes no copy, else None."""

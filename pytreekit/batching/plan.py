@@ -14,6 +14,8 @@ from .leaves import agreed_size, leaves
 from .outputs import PlannedOutput
 from .silent import suspicions
 
+LEAF_COLUMNS = ("argument", "leaf", "axis", "one example", "from")
+
 
 class PlannedLeaf(NamedTuple):
     """A leaf of a call and what it is mapped over.
@@ -68,17 +70,17 @@ class VmapPlan:
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
-        return "\n\n".join(table.plain(*parts) for parts in self._tables())
+        return table.plain_all(self._tables())
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return table.rich_group([table.rich(*parts) for parts in self._tables()])
+        return table.rich_all(self._tables())
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         title = f"vmap({self.function}) over {self.axis_size}"
-        yield table.Head(title, ("argument", "leaf", "axis", "one example", "from")), self._rows()
+        yield table.Head(title, LEAF_COLUMNS), leaf_rows(self.leaves)
         if self.outputs is not None:
             columns = ("output", "one example", "varies", "axis", "all examples", "from")
             yield table.Head("what it returns", columns), self._output_rows(self.outputs)
@@ -96,11 +98,13 @@ class VmapPlan:
             for its in outputs
         ]
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (leaf.argument + leaf.path, leaf.found, _axis(leaf.axis), leaf.example, leaf.spec_path)
-            for leaf in self.leaves
-        ]
+
+def leaf_rows(leaves: Sequence[PlannedLeaf]) -> list[tuple[str, ...]]:
+    """A row for each leaf, in the columns of `LEAF_COLUMNS`."""
+    return [
+        (leaf.argument + leaf.path, leaf.found, _axis(leaf.axis), leaf.example, leaf.spec_path)
+        for leaf in leaves
+    ]
 
 
 def _axis(axis: int | Split | None) -> str:
@@ -120,7 +124,8 @@ def plan_call(call: Call) -> VmapPlan:
         example = fault.found
         if isinstance(axis, int) and leaf.shape is not None:
             axis %= len(leaf.shape)
-            example = values.without_axis(leaf.bound.leaf, axis)
+            one = values.of_one if call.keep_axis else values.without_axis
+            example = one(leaf.bound.leaf, axis)
         planned.append(
             PlannedLeaf(fault.argument, fault.path, fault.found, axis, example, fault.entry)
         )

@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from ..faults import Fault
 from ..trees.structures import MOST
-from .chunks import Chunks
+from .chunks import Chunks, Fold
 from .forms import SPLIT, can_be_sliced, is_axis, resolved
 from .outputs import OutputCheck, Refusal
 from .shardings import mesh_axes
+from .stand_in import with_stand_in
 from .underway import Running, underway
 from .varying import varying
+
+Judge = Callable[[Any], Iterable[Fault]]
 
 
 class OutputRefused(Exception):  # noqa: N818  it never leaves this package
@@ -36,6 +41,8 @@ class Batched:
         chunk_size: How many examples to map at once, None for all.
         remat: Whether gradients compute chunks again.
         sparse: Whether the leaves are to be those of `is_batched_sparse`.
+        keep_axis: Whether the function gets each example as a batch of one.
+        fold: What is made of the outputs, None to return them as they are.
     """
 
     def __init__(
@@ -49,14 +56,19 @@ class Batched:
         chunk_size: int | None = None,
         remat: bool = False,
         sparse: bool = False,
+        keep_axis: bool = False,
+        fold: Fold | None = None,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._fun = fun
         self._structure = structure
         self._keys = [index for index, axis in enumerate(axes) if axis is SPLIT]
         self._axes = [0 if axis is SPLIT else axis for axis in axes]
         self._chunk_size = chunk_size
         self._remat = remat
+        self._keep_axis = keep_axis
+        self._fold = fold
         self._check = check
         self._options = options
         self._all = range(len(axes))
@@ -69,6 +81,9 @@ class Batched:
         """Call the function on the leaves of `running`."""
         if self._keys:
             running.leaves = self._with_keys_split(running.leaves)
+        if running.good is not None:
+            axes = [(index, self._axes[index]) for index in self._mapped]
+            running.leaves = with_stand_in(running.leaves, axes, running.good)
         leaves = running.leaves
         handed, over = self._mapped, self._over_mapped
         if self._shares and self._in_mesh(leaves[handed[0]]):
@@ -77,7 +92,8 @@ class Batched:
             size = self._size(leaves)
             if size > self._chunk_size:
                 return self._in_chunks(running, handed, size, self._chunk_size)
-        return _called(running, over, [leaves[index] for index in handed])
+        out = _called(running, over, [leaves[index] for index in handed])
+        return out if self._fold is None else self._fold.reduce(out)
 
     def _with_keys_split(self, leaves: list[Any]) -> list[Any]:
         """The leaves with each key that is to be split turned into one for each example."""
@@ -119,7 +135,10 @@ class Batched:
             peel=self._check.keeps_unmapped,
             remat=self._remat,
         )
-        return chunks.run(run, [leaves[index] for index in self._mapped], self._check.axes)
+        sliced = [leaves[index] for index in self._mapped]
+        if self._fold is not None:
+            return chunks.fold(run, sliced, self._fold)
+        return chunks.run(run, sliced, self._check.axes)
 
     def _over_chunk(self, handed: tuple[int, ...], count: Any) -> Callable[..., Any]:
         """The function batched over so many examples, with the batch in front of what varies."""
@@ -130,7 +149,7 @@ class Batched:
             self._sized[handed, count] = known
         return known
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """Trace the function to see its outputs: `.outputs`, or `.refusal`; leaves may be abstract.
 
         Raises:
@@ -144,6 +163,7 @@ class Batched:
         handed = sorted({*self._mapped, *abstract})
         running = Running(leaves)
         running.size = size
+        running.judge = judge or running.judge
         over = self._vmap(handed, look=True, out_axes=0, axis_size=size)
         with contextlib.suppress(OutputRefused):
             _called(running, jax.eval_shape, over, [leaves[index] for index in handed])
@@ -180,12 +200,13 @@ class Batched:
         """The function of the leaves that JAX is handed, in the place of the user's."""
         fun, unflatten, check = self._fun, self._structure.unflatten, self._check
         axes = [self._axes[index] for index in handed]
+        kept = set(self._mapped).difference(self._keys) if self._keep_axis else set[int]()
 
         def body(tracers: list[Any]) -> Any:
             running = underway.calls[-1]
             leaves = running.leaves.copy()  # what holds tracers must not outlive the trace
             for index, tracer in zip(handed, tracers, strict=True):
-                leaves[index] = tracer
+                leaves[index] = _of_one(tracer, self._axes[index]) if index in kept else tracer
             args, kwargs = unflatten(leaves)
             running.axes, running.tracers = axes, tracers
             running.entered, running.returned = True, False
@@ -201,6 +222,7 @@ class Batched:
                     raise OutputRefused
                 if look:
                     running.outputs = check.planned(out, varies, running.size)
+                    running.misfits = tuple(running.judge(out))
             return out
 
         signature = inspect.signature(body)
@@ -220,6 +242,11 @@ def _called(running: Running, over: Callable[..., Any], *handed: Any) -> Any:
         calls.pop()
 
 
+def _of_one(example: Any, axis: int) -> Any:
+    """An example as a batch of one, on the axis where the whole batch has it."""
+    return jnp.expand_dims(example, axis % (jnp.ndim(example) + 1))
+
+
 class ByLeaf:
     """A function batched for one structure, where what the leaves are decides on their axes.
 
@@ -237,6 +264,7 @@ class ByLeaf:
         sparse: bool = False,
     ) -> None:
         self.sparse = sparse
+        self.watch: Any = None  # set where annotations speak of the leaves
         self._axes = axes
         self._batched = functools.lru_cache(MOST)(batched)
 
@@ -244,9 +272,9 @@ class ByLeaf:
         """Call the function on the leaves of `running`."""
         return self._of(running.leaves)(running)
 
-    def look(self, leaves: list[Any], size: Any) -> Running:
+    def look(self, leaves: list[Any], size: Any, judge: Judge | None = None) -> Running:
         """As `Batched.look`."""
-        return self._of(leaves).look(leaves, size)
+        return self._of(leaves).look(leaves, size, judge)
 
     def refusal(self, leaves: list[Any]) -> Refusal | None:
         """As `Batched.refusal`."""

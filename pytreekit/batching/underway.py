@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..faults import Fault
 from .outputs import PlannedOutput, Refusal
 
 
@@ -23,17 +24,22 @@ class Running:
         tracers: What the function gets of them for one example, while it runs.
         entered: Whether the function has been entered.
         returned: Whether it has returned.
+        good: Which examples are to be used, those of the others replaced; None for all.
         refusal: Why what it returned is refused.
         size: The size of the batch, where a plan asks for the outputs.
         outputs: What it would do with these then.
+        judge: Finds what does not fit in what the function returned for one example.
+        misfits: What it found.
     """
 
     __slots__ = (
-        "axes", "entered", "handed", "leaves", "outputs", "refusal", "returned", "size", "tracers",
+        "axes", "entered", "good", "handed", "judge", "leaves", "misfits", "outputs", "refusal",
+        "returned", "size", "tracers",
     )  # fmt: skip
 
-    def __init__(self, leaves: list[Any]) -> None:
+    def __init__(self, leaves: list[Any], good: Any = None) -> None:
         self.leaves = leaves
+        self.good = good
         self.handed: Sequence[Any] = ()
         self.axes: Sequence[int | None] = ()
         self.tracers: Sequence[Any] = ()
@@ -42,6 +48,8 @@ class Running:
         self.refusal: Refusal | None = None
         self.size: Any = None
         self.outputs: tuple[PlannedOutput, ...] = ()
+        self.judge: Callable[[Any], Iterable[Fault]] = lambda out: ()
+        self.misfits: tuple[Fault, ...] = ()
 
 
 class Underway(threading.local):

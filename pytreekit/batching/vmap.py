@@ -13,6 +13,7 @@ from ..show import values
 from ..show.errors import SpecError
 from ..specs.hints import with_hints
 from ..specs.rest import marked
+from .inferring import Inferring
 from .vmapped import Vmapped
 from .written import Written, check_written
 
@@ -31,6 +32,7 @@ def vmap(
     *,
     chunk_size: int | None = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Vmapped[P, R]: ...
 
@@ -45,6 +47,7 @@ def vmap(
     spmd_axis_name: Any = None,
     chunk_size: int | None = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Callable[[Callable[P, R]], Vmapped[P, R]]: ...
 
@@ -59,6 +62,7 @@ def vmap(
     *,
     chunk_size: Any = None,
     remat: bool = False,
+    check_types: bool = True,
     checks: bool = True,
 ) -> Any:
     """Map a function over a batch axis, as `jax.vmap` does, and tell every fault of a call at once.
@@ -77,8 +81,9 @@ def vmap(
             `ptk.Rules` over all arguments, whose paths begin with the name of the parameter,
             `params/encoder/w` or `xs/0` of `*xs`; in the place of a spec of one argument, rules
             speak of the paths in it. In the place of an axis there may be `ptk.SPLIT`, for a PRNG
-            key, or a function of the leaf, such as `ptk.if_array(0)`. It is copied: later changes
-            to it have no effect.
+            key, or a function of the leaf, such as `ptk.if_array(0)`. Or `"infer"`, for a function
+            annotated for one example: an argument that fits its annotation is shared, any other is
+            mapped over the axis that it has over. It is copied: later changes to it have no effect.
         out_axes: Where the mapped axis goes in each output: an int, None for an output that does
             not vary, or a pytree prefix of the output.
         axis_name: A name of the axis for collectives in `fun` such as `jax.lax.psum`.
@@ -88,6 +93,9 @@ def vmap(
             `jax.lax.scan`, so that temporaries take the memory of one chunk. It goes with any
             axes, but not with axis_name, over which a collective would see one chunk.
         remat: Whether a gradient computes each chunk again, rather than keep what it needs of all.
+        check_types: Whether what one example has must fit the annotations of `fun`, where jaxtyping
+            has a say in them: `x: Float[Array, "d"]`. They are checked before tracing, names of
+            dimensions across all arguments. Of a function without such annotations, nothing is.
         checks: Whether faults are explained; `False` is `jax.vmap` itself, behind the same specs.
 
     Returns:
@@ -96,8 +104,8 @@ def vmap(
 
     Raises:
         SpecError: PTK001, PTK104, PTK105, PTK107 or PTK110, if an option is not what it must be.
-            The mapped function raises PTK101 to PTK109, PTK201 to PTK204 and PTK305, when it is
-            called.
+            The mapped function raises PTK101 to PTK109, PTK201 to PTK204, PTK305 and PTK601 to
+            PTK605, when it is called.
 
     Warns:
         SpecWarning: PTK901 to PTK905, once for each mapped function, where the spec itself gives
@@ -116,6 +124,12 @@ def vmap(
         32
         >>> [fault.code for fault in predict.check(params, jnp.ones(()))]
         ['PTK101']
+        >>> from jaxtyping import Array, Float
+        >>> @ptk.vmap(in_axes="infer")
+        ... def dot(w: Float[Array, "d"], x: Float[Array, "d"]) -> Float[Array, ""]:
+        ...     return w @ x
+        >>> dot(jnp.ones(8), jnp.ones((32, 8))).shape
+        (32,)
         >>> by_name = ptk.vmap(predict.__wrapped__, in_axes={"params": None, "x": 0}, chunk_size=10)
         >>> by_name(x=jnp.ones((32, 8)), params=params).shape
         (32, 3)
@@ -130,6 +144,7 @@ def vmap(
         "spmd_axis_name": spmd_axis_name,
         "chunk_size": chunk_size,
         "remat": remat,
+        "check_types": check_types,
         "checks": checks,
     }
     if fun is ...:
@@ -139,12 +154,13 @@ def vmap(
         raise SpecError([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="vmap") from None
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # as JAX has it, at the top only
-    more = (axis_name, spmd_axis_name, chunk_size, remat)
+    more = (axis_name, spmd_axis_name, chunk_size, remat, checks and check_types)
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
         _raise_written(written)
-        written = Written(fun, _copied(written.in_axes), _copied(out_axes), *more)
-    return Vmapped(written, axis_size, checks=checks)
+        written = Written(fun, copied(written.in_axes), copied(out_axes), *more)
+    kind = Inferring if written.infers else Vmapped
+    return kind(written, axis_size, checks=checks)
 
 
 def _raise_written(written: Written) -> None:
@@ -154,14 +170,14 @@ def _raise_written(written: Written) -> None:
     if faults:
         raise SpecError(
             faults,
-            doing=f"vmap({values.function(written.fun)})",
+            doing=f"{written.doing}({values.function(written.fun)})",
             where=where,
             when="on wrapping",
             repaired=getattr(repaired, where, None) if where and repaired else None,
         ) from None
 
 
-def _copied(spec: Any) -> Any:
+def copied(spec: Any) -> Any:
     """A copy of the containers of a spec: later changes to the original have no effect."""
     axes, structure = jax.tree.flatten(spec, is_leaf=lambda node: node is None)
     try:

@@ -21,6 +21,7 @@ from ..show.errors import SpecError, SpecWarning
 from ..specs import arguments
 from ..specs.hints import with_hints
 from ..trees.structures import StructureCache
+from .annotations import Declared, declared
 from .call import Call
 from .check import check_call
 from .forms import is_function
@@ -28,6 +29,8 @@ from .outputs import OutputCheck, Refusal
 from .plan import VmapPlan, plan_call
 from .silent import doubts, may_doubt
 from .transform import Batched, ByLeaf, Running
+from .typed import check_returned
+from .watch import Watch
 from .written import Written
 
 P = ParamSpec("P")
@@ -60,6 +63,7 @@ class Vmapped(Generic[P, R]):
             "spmd_axis_name": written.spmd_axis_name,
         }
         self._name = values.function(written.fun)
+        self._doing = f"{written.doing}({self._name})"
         self._outputs = OutputCheck(written.out_axes)
         self._known = StructureCache()
         self._warned: set[str] = set()
@@ -77,13 +81,26 @@ class Vmapped(Generic[P, R]):
         __tracebackhide__ = True
         if self._unchecked is not None:
             return self._unchecked(*args, **kwargs)
+        return self.called(args, kwargs)
+
+    def called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], good: Any = None) -> Any:
+        """Call the mapped function with one good example in the place of each that is not good.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keywords.
+            good: Which examples are good, `bool[batch]`; None for all.
+        """
+        __tracebackhide__ = True
         try:
             leaves, structure = jax.tree_util.tree_flatten((args, kwargs))
         except ValueError:
             self._raise_faults(self._call(args, kwargs))  # a dict whose keys do not sort
             raise
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
-        running = Running(_leaves(args, kwargs) if batched.sparse else leaves)
+        running = Running(_leaves(args, kwargs) if batched.sparse else leaves, good)
+        if batched.watch:
+            batched.watch(running.leaves, lambda: self._raise_faults(self._call(args, kwargs)))
         try:
             return batched(running)
         except Exception as error:
@@ -120,9 +137,12 @@ class Vmapped(Generic[P, R]):
             return plan
         structure = jax.tree.structure((args, kwargs))
         batched = self._known.get(structure) or self._batched(structure, args, kwargs)
-        running = batched.look(_leaves(args, kwargs), plan.axis_size)
+        judge = functools.partial(check_returned, call)
+        running = batched.look(_leaves(args, kwargs), plan.axis_size, judge)
         if running.refusal is not None:
             self._raise_refused(running.refusal)
+        if running.misfits:
+            self._raise_refused(Refusal(running.misfits, None), where="")
         return dataclasses.replace(plan, outputs=running.outputs)
 
     def _takes_outputs(self, count: int, outputs: Any) -> bool:
@@ -138,7 +158,11 @@ class Vmapped(Generic[P, R]):
     def in_chunks(self, chunk_size: int | None) -> Vmapped[P, R]:
         """The same function mapped in chunks of another size, or at once for None."""
         written = dataclasses.replace(self._written, chunk_size=chunk_size)
-        return Vmapped(written, self._axis_size, checks=self._checks)
+        return type(self)(written, self._axis_size, checks=self._checks)
+
+    @functools.cached_property
+    def _declared(self) -> Declared | None:
+        return declared(self._written.fun) if self._written.check_types else None
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         written = self._written
@@ -150,6 +174,8 @@ class Vmapped(Generic[P, R]):
             axis_size=self._axis_size,
             spmd_axis_name=written.spmd_axis_name,
             chunk_size=written.chunk_size,
+            keep_axis=written.keep_axis,
+            declared=self._declared,
             broadcasts=self._outputs.broadcasts,
         )
 
@@ -172,10 +198,13 @@ class Vmapped(Generic[P, R]):
             return Batched(
                 self._written.fun, own, axes, self._outputs, self._options,
                 chunk_size=self._written.chunk_size, remat=self._written.remat, sparse=sparse,
+                keep_axis=self._written.keep_axis, fold=self._written.fold,
             )  # fmt: skip
 
         by_leaf = any(map(is_function, axes))
         batched = ByLeaf(axes, batch, sparse=sparse) if by_leaf else batch(axes)
+        if call.declared is not None:
+            batched.watch = Watch(call)
         if taken:  # else the next call of this structure is still to be warned of
             self._known.put(structure, batched)
         return batched
@@ -188,7 +217,7 @@ class Vmapped(Generic[P, R]):
             doubts(call, self._written.axis_name), lambda doubt: doubt.code
         ):
             if code not in self._warned:
-                warning = SpecWarning(its, doing=f"vmap({self._name})")
+                warning = SpecWarning(its, doing=self._doing)
                 warnings.warn(warning, stacklevel=_levels())
                 self._warned.add(code)  # not if it was made an error: that stays one
         return True
@@ -199,8 +228,8 @@ class Vmapped(Generic[P, R]):
         if faults:
             raise SpecError(
                 faults,
-                doing=f"vmap({self._name})",
-                where="in_axes",
+                doing=self._doing,
+                where="" if all(its.code.startswith("PTK6") for its in faults) else "in_axes",
                 when="before tracing",
                 repaired=repaired.repaired_axes(call) if repaired else None,
             ) from None
@@ -213,12 +242,12 @@ class Vmapped(Generic[P, R]):
         if refusal is not None:
             self._raise_refused(refusal)
 
-    def _raise_refused(self, refusal: Refusal) -> None:
+    def _raise_refused(self, refusal: Refusal, where: str = "out_axes") -> None:
         __tracebackhide__ = True
         raise SpecError(
             refusal.faults,
-            doing=f"vmap({self._name})",
-            where="out_axes",
+            doing=self._doing,
+            where=where,
             when=f"when {self._name} returned",
             repaired=refusal.repaired,
         ) from None
@@ -247,7 +276,7 @@ class Vmapped(Generic[P, R]):
         if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
             # The function itself cannot be found: what it was decorated to stands in its place.
             written, decorates = dataclasses.replace(written, fun=standing), True
-        again = functools.partial(_again, checks=self._checks, decorates=decorates)
+        again = functools.partial(_again, type(self), checks=self._checks, decorates=decorates)
         return again, (written, self._axis_size)
 
     def __repr__(self) -> str:
@@ -318,12 +347,19 @@ def _standing(mapped: Vmapped[..., Any]) -> Any:
     return place
 
 
-def _again(written: Written, axis_size: Any, *, checks: bool, decorates: bool) -> Vmapped[..., Any]:
+def _again(
+    kind: type[Vmapped[..., Any]],
+    written: Written,
+    axis_size: Any,
+    *,
+    checks: bool,
+    decorates: bool,
+) -> Vmapped[..., Any]:
     """A mapped function from what copies and pickles carry of it."""
     if decorates:
         decorated: Any = written.fun
         written = dataclasses.replace(written, fun=decorated.__wrapped__)
-    return Vmapped(written, axis_size, checks=checks)
+    return kind(written, axis_size, checks=checks)
 
 
 Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]

@@ -22,8 +22,9 @@ from ..specs.ruled import is_rules
 from ..trees import paths
 from ..trees.paths import KeyPath
 from ..trees.replace import replaced
-from .chunks import check_chunks
+from .chunks import Fold, check_chunks
 from .forms import is_axis, is_form
+from .infer import INFER
 from .names import unknown_names
 
 
@@ -37,7 +38,11 @@ class Write(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The options of `vmap` as they are written, before any call."""
+    """The options of `vmap` as they are written, before any call.
+
+    The last three are for what is built on it: what messages call that, whether an example keeps
+    its batch axis, of size one, and what chunks come to where they are not put together.
+    """
 
     fun: Callable[..., Any]
     in_axes: Any
@@ -46,17 +51,26 @@ class Written:
     spmd_axis_name: Any = None
     chunk_size: Any = None
     remat: bool = False
+    check_types: bool = True
+    doing: str = "vmap"
+    keep_axis: bool = False
+    fold: Fold | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether these options are in the form of `jax.vmap`, right or wrong."""
-        if isinstance(self.in_axes, dict) or self.chunk_size is not None:
+        if isinstance(self.in_axes, dict) or self.infers or self.chunk_size is not None:
             return False
         try:
             leaves = jax.tree.leaves(self.in_axes, is_leaf=lambda node: isinstance(node, Rest))
         except ValueError:  # a dict whose keys do not sort
             return True
         return not any(isinstance(leaf, Rest) or is_form(leaf) for leaf in leaves)
+
+    @property
+    def infers(self) -> bool:
+        """Whether in_axes are to be inferred from annotations."""
+        return isinstance(self.in_axes, str) and self.in_axes == INFER
 
     def repaired(self, repairs: Sequence[Write]) -> Written:
         """A copy with repairs written into it."""
@@ -74,7 +88,7 @@ class Written:
 
 def check_written(options: Written) -> list[Finding]:
     """Every axis must be one, and in_axes one axis, a tuple, or a dict by parameter name."""
-    found = _check_container(options) or _check_axes("in_axes", options)
+    found = [] if options.infers else _check_container(options) or _check_axes("in_axes", options)
     names = ("axis_name", "spmd_axis_name")
     return [
         *_check_names(options),

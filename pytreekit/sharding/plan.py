@@ -83,18 +83,18 @@ class SpecPlan:
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most; what is alike is in one row."""
-        return "\n\n".join(table.plain(*parts) for parts in self._tables())
+        return table.plain_all(self._tables())
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return table.rich_group([table.rich(*parts) for parts in self._tables()])
+        return table.rich_all(self._tables())
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html(*parts) for parts in self._tables())
+        return table.html_all(self._tables())
 
-    def _tables(self) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+    def _tables(self) -> Iterator[table.Table]:
         mesh = shown.listing([f"{name}={size}" for name, size in self.mesh.items()])
         title = f"{shown.count(len(self.leaves), 'leaf', 'leaves')} over {mesh}"
         columns = ("leaf", "n", "found", "spec", "why")

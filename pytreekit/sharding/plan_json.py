@@ -15,6 +15,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import raise_faults
+from ..specs.rule_files import Unreadable, from_json
 from .meshes import Axes
 from .plan import PlannedSpec, SpecNote, SpecPlan
 from .planned import Planned, planned
@@ -171,9 +172,11 @@ def _other_leaves(found: _Read, own: Planned) -> Iterator[Fault]:
 
 def _parsed(text: str) -> _Read:
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"is no JSON: {type(error).__name__}") from None
+        data = from_json(text, "")
+    except Unreadable as error:
+        raise BadFile(error.fact.strip()) from None
+    except RecursionError:
+        raise BadFile("its JSON is nested too deep") from None
     _is(data, dict, "the file")
     if data.get("format") != FORMAT:
         raise BadFile(f"is no plan: its format is not {FORMAT!r}")

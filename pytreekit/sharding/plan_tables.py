@@ -29,7 +29,7 @@ def title(its: Planned) -> str:
     return f"{count} over {its.axes.told}\n{sizes}, {percent(found.replicated)} whole on all"
 
 
-def tables(its: Planned) -> Iterator[tuple[table.Head, list[tuple[str, ...]]]]:
+def tables(its: Planned) -> Iterator[table.Table]:
     """The tables of a plan: its leaves, and the notes."""
     rows = [
         (leaf.text, str(split(its, leaf) or leaf.found), _here(leaf), leaf.why)
@@ -55,7 +55,7 @@ def split(its: Planned, leaf: ShardedLeaf) -> Split | None:
 
 def plain(its: Planned) -> str:
     """The tables as text."""
-    return "\n\n".join(table.plain(*parts) for parts in tables(its))
+    return table.plain_all(tables(its))
 
 
 def rich(its: Planned) -> Any:
@@ -65,7 +65,7 @@ def rich(its: Planned) -> Any:
         for number, name in enumerate(its.axes.sizes)
         for sign in "/+"
     }
-    return table.rich_group([table.rich(*parts, {"split": styles}) for parts in tables(its)])
+    return table.rich_all(tables(its), {"split": styles})
 
 
 _STYLES = ("bold cyan", "bold yellow", "bold green", "bold magenta", "bold blue", "bold red")
@@ -80,9 +80,8 @@ def html(its: Planned) -> str:
     def picture(cell: str) -> str | None:
         return splits.drawn(drawn[cell], palette) if cell in drawn else None
 
-    parts = [table.html(*first, pictures={"split": picture})]
-    parts += (table.html(*other) for other in others)
-    return "\n".join([picture_of(its, alone=False), *parts])
+    leaves = table.html(*first, pictures={"split": picture})
+    return "\n".join([picture_of(its, alone=False), leaves, table.html_all(others)])
 
 
 def picture_of(its: Planned, *, alone: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import re
 from typing import Any, NamedTuple
 
 import jax
@@ -14,16 +13,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import raise_faults
-from ..trees.leaves import is_array
+from ..trees.leaves import bytes_of, is_array
 from ..trees.sorts import check_sorts
 from .assigning import Assigned, assign
 from .meshes import Axes
 from .options import options_of
 from .plan import PlannedSpec, SpecNote, SpecPlan
 from .resolve import axes_by_dimension
-
-_PACKED = re.compile(r"(?:u?int|float)([124])(?!\d)")
-"""Dtypes of which XLA puts several elements into a byte."""
 
 
 class ShardedLeaf(NamedTuple):
@@ -117,13 +113,6 @@ class Planned:
             note = f"its mesh is {self.axes.told}; ptk.ShardingPlan(..., mesh) takes a Mesh"
             raise_faults([Fault("PTK001", "", "", "plan", "", "", fact=fact, note=note)], doing)
         return mesh  # pyright: ignore[reportReturnType]  raise_faults does not return
-
-
-def bytes_of(elements: int, dtype: Any) -> int:
-    """The bytes of so many elements, as XLA counts them."""
-    packed = _PACKED.match(str(dtype))
-    bits = int(packed[1]) if packed else 8 * dtype.itemsize
-    return -(-elements * bits // 8)
 
 
 def planned(params: Any, specs: Any, mesh: Any) -> Planned:

@@ -9,7 +9,7 @@ import html as markup
 import io
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 WIDTH = 88
 
@@ -22,6 +22,10 @@ class Head(NamedTuple):
     title: str
     columns: tuple[str, ...]
     numbers: tuple[str, ...] = ()
+
+
+Table: TypeAlias = tuple[Head, list[tuple[str, ...]]]
+"""A head and the rows below it."""
 
 
 def rich(
@@ -51,11 +55,11 @@ def rich(
     return table
 
 
-def rich_group(tables: Sequence[Any]) -> Any:
+def rich_all(tables: Iterable[Table], styles: Mapping[str, Mapping[str, str]] = _NONE) -> Any:
     """Tables for a terminal, one below the other."""
     from rich.console import Group
 
-    return Group(*tables)
+    return Group(*(rich(*one, styles) for one in tables))
 
 
 def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
@@ -69,6 +73,11 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     console = Console(file=stream, width=WIDTH, color_system=None, legacy_windows=False)
     console.print(table)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def plain_all(tables: Iterable[Table]) -> str:
+    """Tables as text, one below the other."""
+    return "\n\n".join(plain(*one) for one in tables)
 
 
 def html(
@@ -95,6 +104,11 @@ def html(
         "</table>",
     ]
     return "\n".join(lines)
+
+
+def html_all(tables: Iterable[Table]) -> str:
+    """Tables as HTML, one below the other."""
+    return "\n".join(html(*one) for one in tables)
 
 
 def _cell(cell: str, draw: Callable[[str], str | None] | None) -> str:

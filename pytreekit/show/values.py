@@ -122,6 +122,11 @@ def without_axis(value: Any, axis: int) -> str:
     return type(value).__name__ + shape_text(shape) if aval is None else array(aval.dtype, shape)
 
 
+def of_one(value: Any, axis: int) -> str:
+    """An array with size one on one of its axes: one example as a batch of one."""
+    return array(value.dtype, (*value.shape[:axis], 1, *value.shape[axis + 1 :]))
+
+
 def with_axis(value: Any, axis: int, size: Any) -> str:
     """An array as it is with one more axis: what all examples make of it together."""
     aval = jax.typeof(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..show import table
 from ..show import values as shown
 from ..show.errors import raise_faults
 from ..trees import paths
-from ..trees.leaves import is_array
+from ..trees.leaves import size_in_bytes
 from .assignment import Assignment
 from .matcher import NO_RULE, Matcher
 from .reading import bad_rule, place
@@ -95,7 +94,7 @@ class Audit:
     @property
     def unused(self) -> tuple[int, ...]:
         """The indices of the rules that match nothing, but for those that may."""
-        return tuple(rule.number for rule in self.rules if _is_unused(rule) and not rule.optional)
+        return tuple(rule.number for rule in self.rules if _is_unused(rule))
 
     @property
     def shadowed(self) -> tuple[int, ...]:
@@ -127,7 +126,7 @@ class Audit:
             >>> rules.audit({"kernel": 1.0, "bias": 2.0}).raise_if(unused=True, shadowed=True)
         """
         faults = [
-            *(_unused(rule) for rule in self.rules if unused and rule.number in self.unused),
+            *(_unused(rule) for rule in self.rules if unused and _is_unused(rule)),
             *(_shadowed(rule) for rule in self.rules if shadowed and rule.shadowed_by),
             *(_untaken(leaf, "no rule matches") for leaf in self.unmatched if unmatched),
             *(_untaken(leaf, "has the default") for leaf in self.defaulted if defaulted),
@@ -144,11 +143,8 @@ class Audit:
         return table.html(self._headed(), self._cells())
 
     def _headed(self) -> table.Head:
-        counts = shown.count(len(self.rules), "rule")
-        found = [f"{len(self.unused)} unused"] * bool(self.unused)
-        found += [f"{len(self.shadowed)} shadowed"] * bool(self.shadowed)
         columns = ("rule", "pattern", "value", "leaves", "bytes", "first")
-        return table.Head(", ".join([counts, *found]), columns, ("rule", "leaves", "bytes"))
+        return table.Head(headline(self), columns, ("rule", "leaves", "bytes"))
 
     def _cells(self) -> list[tuple[str, ...]]:
         rows = [_cells(rule) for rule in self.rules[:MOST_ROWS]]
@@ -161,6 +157,14 @@ class Audit:
         return rows
 
 
+def headline(audit: Audit) -> str:
+    """How many rules there are, and how many of them took nothing: `9 rules, 1 unused`."""
+    told = [shown.count(len(audit.rules), "rule")]
+    told += [f"{len(audit.unused)} unused"] * bool(audit.unused)
+    told += [f"{len(audit.shadowed)} shadowed"] * bool(audit.shadowed)
+    return ", ".join(told)
+
+
 def audit(rules: Rules, trees: Sequence[Any]) -> Audit:
     """What each rule took in trees."""
     names = ["tree"] if len(trees) == 1 else [f"trees[{number}]" for number in range(len(trees))]
@@ -171,7 +175,7 @@ def audit(rules: Rules, trees: Sequence[Any]) -> Audit:
     for assignment in found.values():
         counts.update(assignment.numbers)
         for index, number in enumerate(assignment.numbers):
-            taken[number] += _bytes(assignment.leaves[index])
+            taken[number] += size_in_bytes(assignment.leaves[index])
             if number not in first:
                 first[number] = assignment.text(index)
     idle = [number for number in range(len(rules.entries)) if number not in first]
@@ -226,16 +230,12 @@ def _untaken_leaves(name: str, assignment: Assignment) -> Iterator[AuditedLeaf]:
     for index, number in enumerate(assignment.numbers):
         if number == NO_RULE:
             leaf, path = assignment.leaves[index], paths.text(assignment.path(index))
-            found = shown.leaf(leaf), _bytes(leaf)
+            found = shown.leaf(leaf), size_in_bytes(leaf)
             yield AuditedLeaf(name, path, assignment.text(index), *found)
 
 
-def _bytes(leaf: Any) -> int:
-    return math.prod(leaf.shape) * leaf.dtype.itemsize if is_array(leaf) else 0
-
-
 def _is_unused(rule: AuditedRule) -> bool:
-    return not rule.leaves and not rule.shadowed_by
+    return not (rule.leaves or rule.shadowed_by or rule.optional)
 
 
 def _unused(rule: AuditedRule) -> Fault:

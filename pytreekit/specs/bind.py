@@ -111,12 +111,16 @@ class Binding:
 
     def fault(self, code: str, bound: Bound, found: str, wanted: str, **more: Any) -> Fault:
         """A fault of one leaf, at its place."""
-        place = self.name, paths.text(bound.path), self.spec_name + self._written(bound.spec_path)
+        place = self.name, paths.text(bound.path), self.place(bound.spec_path)
         return Fault(code, *place, found, wanted, **more)
 
     def text(self, path: KeyPath) -> str | None:
         """The text of a leaf that a rule takes, None for one that none does."""
         return self._ruled[path].text if path in self._ruled else None
+
+    def place(self, path: KeyPath) -> str:
+        """Where the entry at a path stands in the spec, as the user wrote it."""
+        return self.spec_name + self._written(path)
 
     def _written(self, path: KeyPath) -> str:
         """A path in the spec as the user wrote it: with `[...]` where that stands, or by a rule."""

@@ -103,13 +103,14 @@ def _changes(name: str, old: Any, new: Any) -> Iterator[str]:
             yield from _added(place, old, new)
             continue
         if _is_value(old) or _is_value(new) or not _alike(old, new):
-            yield _statement(place, old, new)
+            if not equal(old, new):
+                yield _statement(place, old, new)
             continue
         pairs = zip(paths.children(old)[0], paths.children(new)[0], strict=True)
         below = [
             (place + paths.text((key,)), one, other)
             for (key, one), (_, other) in pairs
-            if not equal(one, other)
+            if one is not other
         ]
         pending.extend(reversed(below))
 

@@ -78,9 +78,11 @@ def expanded(spec: Any, tree: Any, is_leaf: IsLeaf = None) -> tuple[Any, frozens
     nodes = paths.leaves_with_paths(spec, lambda node: isinstance(node, Rest))
     new: dict[KeyPath, Any] = {}
     from_rest: set[KeyPath] = set()
+    opened: dict[KeyPath, dict[str, Any]] = {}
     for path, node in nodes:
         if isinstance(node, Rest):
-            new[path] = _filled(node, _below(tree, path, is_leaf), is_leaf, path, from_rest)
+            below = _below(tree, path, is_leaf, opened)
+            new[path] = _filled(node, below, is_leaf, path, from_rest)
     return (replaced(spec, new) if new else spec), frozenset(from_rest)
 
 
@@ -106,12 +108,16 @@ def _filled(rest: Rest, tree: Any, is_leaf: IsLeaf, path: KeyPath, from_rest: se
     return filled | {key: expanded(entry, None)[0] for key, entry in extra.items()}
 
 
-def _below(tree: Any, path: KeyPath, is_leaf: IsLeaf) -> Any:
-    """What lies at a path of the tree, None where nothing does."""
-    for key in path:
+def _below(tree: Any, path: KeyPath, is_leaf: IsLeaf, opened: dict[KeyPath, dict[str, Any]]) -> Any:
+    """What lies at a path of the tree, None where nothing does.
+
+    `opened` has the children of the nodes on the way to earlier places, and gets those on this one.
+    """
+    for depth, key in enumerate(path):
         if tree is None or paths.is_leaf(tree, is_leaf):
             return None
-        tree = {paths.text((its,)): child for its, child in paths.children(tree)[0]}.get(
-            paths.text((key,))
-        )
+        here = path[:depth]
+        if here not in opened:
+            opened[here] = {paths.text((its,)): child for its, child in paths.children(tree)[0]}
+        tree = opened[here].get(paths.text((key,)))
     return tree

@@ -95,7 +95,18 @@ def data_of(text: Any, form: str) -> tuple[Any, list[Fault]]:
         return None, [bad_rule("text", "", f"the {form.upper()} is nested too deep")]
 
 
-def _from_json(text: str) -> Any:
+def from_json(text: str, told: str = "this") -> Any:
+    """The data in a JSON text, in which every key is there once and every number is one.
+
+    Args:
+        text: The text.
+        told: What messages call it.
+
+    Raises:
+        Unreadable: If it is no JSON.
+        RecursionError: If it is nested too deep.
+    """
+
     def constant(name: str) -> Any:
         raise Unreadable(f"JSON has no {name}")
 
@@ -103,11 +114,11 @@ def _from_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_once, parse_constant=constant)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise Unreadable(f"this is no JSON: {error.msg}, {place}") from None
+        raise Unreadable(f"{told} is no JSON: {error.msg}, {place}") from None
     except Unreadable:
         raise
     except ValueError as error:  # a number of too many digits
-        raise Unreadable(f"this is no JSON: {error}") from None
+        raise Unreadable(f"{told} is no JSON: {error}") from None
 
 
 def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -209,7 +220,7 @@ def _toml_key(key: str) -> str:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "json": _from_json,
+    "json": from_json,
     "yaml": _from_yaml,
     "toml": _from_toml,
 }

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import jax
 from rich.console import Console
 
-from . import ensemble, sharding, vmap
+from . import declared, ensemble, plans, shardings, vmap
 from .digits import Digits, load
 from .screen import Screen
 
 Part = Callable[[Screen, Digits], None]
 
-PARTS: tuple[Part, ...] = (vmap.run, ensemble.run, sharding.run)
+PARTS: tuple[Part, ...] = (vmap.run, declared.run, ensemble.run, shardings.run, plans.run)
 """What is shown, in order. A part needs nothing of the parts before it."""
 
 

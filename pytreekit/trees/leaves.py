@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any, TypeAlias
 
 import jax
@@ -12,6 +14,9 @@ from . import paths
 from .difference import Difference
 from .paths import KeyPath
 
+_PACKED = re.compile(r"(?:u?int|float)([124])(?!\d)")
+"""Dtypes of which XLA puts several elements into a byte."""
+
 Number: TypeAlias = bool | int | float | complex
 """Python's numbers, of which an array of rank 0 can be made."""
 
@@ -21,6 +26,18 @@ def is_array(leaf: Any) -> bool:
     if isinstance(leaf, np.generic):
         return not isinstance(leaf, str | bytes)
     return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+
+
+def size_in_bytes(leaf: Any) -> int:
+    """What an array takes; nothing, for what is none."""
+    return bytes_of(math.prod(leaf.shape), leaf.dtype) if is_array(leaf) else 0
+
+
+def bytes_of(elements: int, dtype: Any) -> int:
+    """The bytes of so many elements, as XLA counts them."""
+    packed = _PACKED.match(str(dtype))
+    bits = int(packed[1]) if packed else 8 * dtype.itemsize
+    return -(-elements * bits // 8)
 
 
 def is_number(leaf: Any) -> bool:

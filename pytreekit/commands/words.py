@@ -1,0 +1,69 @@
+"""Options with parts, such as `data=4,model=2`, read without JAX."""
+
+from __future__ import annotations
+
+import argparse
+
+MOST_DIGITS = 9
+"""Digits of the size of a mesh axis: there are no such machines."""
+
+
+def mesh(text: str) -> dict[str, int]:
+    """The axes of a mesh and their sizes: `data=4,model=2`.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    sizes: dict[str, int] = {}
+    for part in _parts(text, "data=4,model=2"):
+        name, _, size = (word.strip() for word in part.partition("="))
+        if not name or not size:
+            raise argparse.ArgumentTypeError(f"{part!a} is no axis and its size, as in data=4")
+        if name in sizes:
+            raise argparse.ArgumentTypeError(f"the axis {name!a} is there twice")
+        if not _is_number(size) or len(size) > MOST_DIGITS or int(size) < 1:
+            fact = f"the size of {name!a} must be a number from 1, this is {size!a}"
+            raise argparse.ArgumentTypeError(fact)
+        sizes[name] = int(size)
+    return sizes
+
+
+def logical(text: str) -> list[tuple[str, str | tuple[str, ...] | None]]:
+    """Logical names and the mesh axes that they may have: `embed=fsdp,batch=data+fsdp,norm=`.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    rows: list[tuple[str, str | tuple[str, ...] | None]] = []
+    for part in _parts(text, "embed=fsdp,batch=data+fsdp,norm="):
+        name, equals, axes = (word.strip() for word in part.partition("="))
+        listed = [axis.strip() for axis in axes.split("+")]
+        if not name or not equals or (axes and not all(listed)):
+            fact = f"{part!a} is no logical name and its mesh axes, as in batch=data+fsdp"
+            raise argparse.ArgumentTypeError(fact)
+        rows.append((name, tuple(listed) if axes else None))
+    return rows
+
+
+def stacked(text: str) -> tuple[str, int]:
+    """A glob and the dimension in which its leaves have their layers: `layers/**=0`.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    glob, equals, dimension = (word.strip() for word in text.rpartition("="))
+    digits = dimension.removeprefix("-")
+    if not glob or not equals or not _is_number(digits) or len(digits) > MOST_DIGITS:
+        fact = f"{text!a} is no glob and a dimension, as in 'layers/**=0'"
+        raise argparse.ArgumentTypeError(fact)
+    return glob, int(dimension)
+
+
+def _parts(text: str, example: str) -> list[str]:
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"it is empty, write it as {example}")
+    return text.split(",")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

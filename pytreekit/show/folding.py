@@ -1,0 +1,54 @@
+"""Tables whose paths and patterns are broken between their keys, not in the midst of a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from . import table
+from .table import Head
+
+LEAST_ROOM = 24
+"""Characters of a path on one line, at least."""
+
+_DIGITS = re.compile(r"(\d+)")
+_KEY = re.compile(r"[^/.,}]*[/.,}]*")
+
+
+def plain(head: Head, rows: Sequence[tuple[str, ...]], column: int = 0) -> str:
+    """A table as plain text, 88 columns wide, where one column is broken between keys.
+
+    Args:
+        head: The title and the names of the columns.
+        rows: The cells.
+        column: The column that holds paths or patterns.
+    """
+    columns = [[name, *its] for name, *its in zip(head.columns, *rows, strict=True)]
+    widest = [max(map(len, its)) for n, its in enumerate(columns) if n != column]
+    room = max(table.WIDTH - 3 * len(columns) - 1 - sum(widest), LEAST_ROOM)
+    broken = [(*row[:column], _broken(row[column], room), *row[column + 1 :]) for row in rows]
+    return table.plain(head, broken)
+
+
+def numberless(texts: Sequence[str]) -> str:
+    """Texts that differ in numbers alone as one, with `*` for these.
+
+    >>> numberless(["h/0/ln_1", "h/1/ln_1"]), numberless(["h/0/ln_1"])
+    ('h/*/ln_1', 'h/0/ln_1')
+    """
+    parts = zip(*map(_DIGITS.split, texts), strict=True)
+    return "".join(its[0] if len(set(its)) == 1 else "*" for its in parts)
+
+
+def kind(text: str) -> str:
+    """What texts that differ in numbers alone have in common."""
+    return _DIGITS.sub("0", text)
+
+
+def _broken(text: str, room: int) -> str:
+    lines = [""]
+    for key in _KEY.findall(text):
+        if len(lines[-1]) + len(key) > room and lines[-1].strip():
+            lines.append("  ")
+        lines[-1] += key
+    return "\n".join(lines)

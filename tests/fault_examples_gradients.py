@@ -1,0 +1,156 @@
+"""Calls that have the faults of gradients: entered beside those of `fault_examples`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+import pytreekit as ptk
+
+from .fault_examples import example
+
+PARAMS = {"w": jnp.ones(3), "b": jnp.zeros(())}
+XS, YS = jnp.ones((8, 3)), jnp.ones(8)
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    """A loss of one example."""
+    return (params["w"] @ x + params["b"] - y) ** 2
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.per_example_grad(loss, argnums=(0, -1, True))
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, method="ghosts", reduction="mean", normalize_by=0)
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.per_example_norms(loss, where={"w": jnp.ndim, ...: 1})(PARAMS, XS, YS)
+
+
+@example("PTK105")
+def _() -> Any:
+    return ptk.per_example_grad(loss, argnums=("param", 3))
+
+
+@example("PTK201")
+def _() -> Any:
+    return ptk.clipped_grad(loss, {"w": 1.0, "bias": 1.0})(PARAMS, XS, YS)
+
+
+@example("PTK401")
+def _() -> Any:
+    return ptk.per_example_grad(loss, in_axes=0)(PARAMS, XS, YS)
+
+
+@example("PTK401")
+def _() -> Any:
+    return ptk.per_example_grad(loss, in_axes=({"w": 0, "b": None}, 0, 0))(PARAMS, XS, YS)
+
+
+@example("PTK401")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, argnums="params", in_axes=0)(x=XS, y=YS, params=PARAMS)
+
+
+@example("PTK401")
+def _() -> Any:
+    return ptk.per_example_grad(loss, argnums=(0, 1), in_axes=(None, 0, 0))(PARAMS, XS, YS)
+
+
+@example("PTK402")
+def _() -> Any:
+    return ptk.per_example_grad(loss)({"w": jnp.ones(3, int), "b": True, "act": "tanh"}, XS, YS)
+
+
+@example("PTK402")
+def _() -> Any:
+    return ptk.per_example_norms(loss, argnums=("params", "x"), where=False)(PARAMS, XS[0], YS)
+
+
+@example("PTK402")
+def _() -> Any:
+    return ptk.per_example_grad(lambda x, scale=None: x.sum(), argnums="scale")(XS)
+
+
+@example("PTK403")
+def _() -> Any:
+    return ptk.per_example_grad(lambda w, x: w * x)(jnp.ones(3), XS)
+
+
+@example("PTK403")
+def _() -> Any:
+    return ptk.clipped_grad(lambda w, x: (w * x).sum(), 1.0, has_aux=True)(jnp.ones(3), XS)
+
+
+@example("PTK403")
+def _() -> Any:
+    statistics = ptk.gradient_statistics(lambda w, x: (jnp.vdot(w, x) > 0).astype(int))
+    return statistics.plan(jnp.ones(3), XS)
+
+
+@example("PTK403")
+def _() -> Any:
+    return ptk.per_example_norms(lambda z, x: jnp.sum(z * x))(jnp.ones(3, complex), XS)
+
+
+@example("PTK404")
+def _() -> Any:
+    return ptk.clipped_grad(loss, -1.0)
+
+
+@example("PTK404")
+def _() -> Any:
+    return ptk.clipped_grad(loss, {"w": math.nan, "b": None, "c": "1", "d": jnp.ones(2), "e": 1j})
+
+
+@example("PTK404")
+def _() -> Any:
+    return ptk.clipped_grad(loss, {})
+
+
+@example("PTK405")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, mask="y")
+
+
+@example("PTK405")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, mask="real")(PARAMS, XS, YS)
+
+
+@example("PTK405")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, mask="real")(PARAMS, XS, YS, real=YS)
+
+
+@example("PTK406")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, reduction="mean")(PARAMS, XS[:0], YS[:0])
+
+
+@example("PTK407")
+def _() -> Any:
+    return ptk.clipped_grad(loss, {"w": 1.0, "b": 2.0}, method="chunked")
+
+
+@example("PTK101")
+def _() -> Any:
+    return ptk.per_example_grad(loss)(PARAMS, XS, 1.0)
+
+
+@example("PTK102")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, mask="real")(PARAMS, XS, YS, real=jnp.ones(7, bool))
+
+
+@example("PTK103")
+def _() -> Any:
+    return ptk.gradient_statistics(loss).plan(PARAMS)
