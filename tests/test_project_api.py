@@ -19,9 +19,9 @@ ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
     "SPLIT", "Fault", "Rules", "SpecError", "SpecWarning", "axes_like", "bind", "by_rank",
     "check_shardings", "combine", "diff", "fsdp_plan", "fsdp_specs", "if_array",
-    "named_shardings", "optional", "partition", "partition_plan", "partition_specs",
-    "raise_faults", "register_box", "spec_of", "stack", "suggest_chunk_size", "summary",
-    "unstack", "vmap",
+    "named_shardings", "optimizer_specs", "optional", "partition", "partition_plan",
+    "partition_specs", "raise_faults", "register_box", "spec_of", "stack", "suggest_chunk_size",
+    "summary", "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_single_trace",

@@ -42,7 +42,8 @@ class SpecNote(NamedTuple):
             not the first; `"under-rank"`, fewer entries than dimensions and no `...`;
             `"defaulted"`, a leaf that no rule matches; `"replicated-large"`, a large array that is
             whole on every device; `"metadata"`, metadata of flax that say something else;
-            `"idle-axis"`, a mesh axis that splits nothing.
+            `"idle-axis"`, a mesh axis that splits nothing; of a state, `"small"`, an array of no
+            parameter that is whole for its size, and `"by-name"`, one read by its field's name.
         path: The leaf, `""` where it is of none.
         text: The same with `/` between its keys.
         note: The note in one sentence.
