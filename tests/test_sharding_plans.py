@@ -123,6 +123,14 @@ def test_the_state_of_an_optimizer_follows() -> None:
     params = plan.place(tree)
     optimizer = optax.adafactor(1e-3)
     its = plan.for_state(jax.eval_shape(optimizer.init, tree), init=optimizer)
+    told = its.explain("**/v_row/w")
+    assert "by its parameter params['w'] without dimension 1\n" in told
+    assert (
+        ptk.ShardingPlan.from_json(its.to_json(), jax.eval_shape(optimizer.init, tree)).explain(
+            "**/v_row/w"
+        )
+        == told
+    )
     state = its.init(optimizer.init, params)
     assert its.verify(state) == ()
     updates, state = jax.jit(optimizer.update, out_shardings=(plan.shardings, its.shardings))(

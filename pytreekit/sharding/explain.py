@@ -13,6 +13,7 @@ from ..show.sizes import in_bytes
 from ..specs.rules import Rules
 from .planned import Planned, ShardedLeaf
 from .resolve import axes_by_dimension, names_of
+from .shape_reading import ITS
 
 MOST_KINDS = 10
 """Leaves that are explained at once; alike ones are told as one."""
@@ -28,7 +29,8 @@ def explain(its: Planned, path: str) -> str:
     alike: dict[tuple[str, ...], list[ShardedLeaf]] = {}
     for leaf in found:
         notes = [f"{note.kind}: {note.note}" for note in its.notes if note.path == leaf.path]
-        key = leaf.found, str(leaf.spec), leaf.why, leaf.said, *notes
+        said = "" if ITS in leaf.why else leaf.said
+        key = leaf.found, str(leaf.spec), leaf.why, said, *notes
         alike.setdefault(key, []).append(leaf)
     told = [_told(its, leaves, key[4:]) for key, leaves in list(alike.items())[:MOST_KINDS]]
     left = len(alike) - MOST_KINDS
@@ -57,7 +59,7 @@ def _told(its: Planned, leaves: Sequence[ShardedLeaf], notes: Sequence[str]) -> 
     lines = [f"{leaf.text or '(root)'}   {leaf.found}   {leaf.spec}"]
     if len(leaves) > 1:
         lines.append(f"    also {shown.listing([one.text for one in leaves[1:]], 3)}")
-    lines.append(f"    by {leaf.why}" + f" = {leaf.said}" * bool(leaf.said))
+    lines.append(f"    by {_reason(leaf)}")
     if leaf.shape is None:
         return [*lines, "    no array: it passes by"]
     lines += [f"    {line}" for line in _dimensions(its, leaf)]
@@ -66,6 +68,12 @@ def _told(its: Planned, leaves: Sequence[ShardedLeaf], notes: Sequence[str]) -> 
     along = f", the same along {its.axes.with_sizes(idle)}" if idle else ""
     size = f"{in_bytes(leaf.bytes)} in all, {in_bytes(leaf.device_bytes)} on each device"
     return [*lines, f"    {size}{along}"]
+
+
+def _reason(leaf: ShardedLeaf) -> str:
+    if ITS in leaf.why and leaf.said:
+        return leaf.why.replace(ITS, f"{ITS} {leaf.said}")
+    return f"{leaf.why} = {leaf.said}" if leaf.said else leaf.why
 
 
 def _dimensions(its: Planned, leaf: ShardedLeaf) -> Iterator[str]:

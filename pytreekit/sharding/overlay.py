@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jax.tree_util import treedef_is_leaf
-
 from ..trees import paths
 from ..trees.boxes import is_box
 from .shapes import is_single, shape_of
@@ -56,7 +54,7 @@ class Node:
     @functools.cached_property
     def is_leaf(self) -> bool:
         """Whether it is a parameter."""
-        return treedef_is_leaf(self.structure)
+        return _is_leaf(self.structure)
 
     @functools.cached_property
     def children(self) -> dict[Any, Node]:
@@ -147,7 +145,7 @@ class Overlay:
 
     def _of_one(self, node: Any, structure: Any) -> list[Bond | None]:
         """Where the parameters are one array, which has no structure: by shape alone."""
-        if treedef_is_leaf(structure):
+        if _is_leaf(structure):
             bond = self._bonds[0]
             alike = not is_single(shape_of(node)) and self._fits(node, bond)
             return [bond if alike else None]
@@ -169,7 +167,7 @@ class Overlay:
             laid = self._laid(how, node, structure) if left == len(found) else None
             if laid is not None:
                 found = list(laid)
-            elif not treedef_is_leaf(structure):
+            elif not _is_leaf(structure):
                 below = _below(node, structure)
                 found = [bond for its in below for bond in self._walk(how, *its)]
         if how != IN_PART:
@@ -190,11 +188,13 @@ class Overlay:
         count = structure.num_leaves
         if not count:
             return []
+        if not param.structure.num_leaves:
+            return None
         if type(node) is type(param.value) and paths.same(structure, param.structure):
             return self._bonds[param.first : param.first + count]
         if _is_end(how, param.value, param.structure):
             return self._over_end(how, node, structure, param)
-        if treedef_is_leaf(structure) or (how == STRICTLY and type(node) is not type(param.value)):
+        if _is_leaf(structure) or (how == STRICTLY and type(node) is not type(param.value)):
             return None
         return self._over_node(how, node, structure, param)
 
@@ -249,9 +249,13 @@ class Overlay:
         return [Bond(param.first, dim) for dim in range(rank)]
 
 
+def _is_leaf(structure: Any) -> bool:
+    return structure.num_nodes == structure.num_leaves == 1  # JAX also calls an empty node a leaf
+
+
 def _is_end(how: int, node: Any, structure: Any) -> bool:
     """Whether a node is an array, or, where types do not count, the box of one."""
-    if treedef_is_leaf(structure):
+    if _is_leaf(structure):
         return True
     return how != STRICTLY and structure.num_leaves == 1 and is_box(node)
 

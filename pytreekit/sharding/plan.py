@@ -25,7 +25,7 @@ class PlannedSpec(NamedTuple):
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
         spec: Its `PartitionSpec`, without None at its end.
         why: What says so: the rule or entry, or the reason.
-        said: What stands there, `""` where there is only a reason.
+        said: What stands there, or which parameter is meant; `""` where neither is.
     """
 
     path: str
@@ -44,7 +44,8 @@ class SpecNote(NamedTuple):
             not the first; `"under-rank"`, fewer entries than dimensions and no `...`;
             `"defaulted"`, a leaf that no rule matches; `"replicated-large"`, a large array that is
             whole on every device; `"metadata"`, metadata of flax that say something else;
-            `"idle-axis"`, a mesh axis that splits nothing.
+            `"idle-axis"`, a mesh axis that splits nothing; of a state, `"small"`, an array of no
+            parameter that is whole for its size, and `"by-name"`, one read by its field's name.
         path: The leaf, `""` where it is of none.
         text: The same with `/` between its keys.
         note: The note in one sentence.

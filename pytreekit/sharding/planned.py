@@ -31,7 +31,7 @@ class ShardedLeaf(NamedTuple):
         found: Its dtype and shape, `"f32[32,8]"`; its type, if it is no array.
         spec: Its `PartitionSpec`, without None at its end.
         why: What says so: the rule or entry, or the reason.
-        said: What stands there, `""` where there is only a reason.
+        said: What stands there, or which parameter is meant; `""` where neither is.
         shape: Its shape, None if it is no array.
         dtype: The name of its dtype, `""` if it is no array.
         bytes: Its bytes, all of it once; 0 if it is no array.

@@ -130,7 +130,8 @@ class StateSpecs:
         for index, (leaf, its) in enumerate(zip(self.ends.leaves, self.given, strict=True)):
             path = self.ends.paths[index]
             place = paths.text(path), keystr(path, simple=True, separator="/")
-            leaves.append(PlannedSpec(*place, shown.leaf(leaf), its.spec, its.how))
+            said = self.parameter(index) if ITS in its.how else ""
+            leaves.append(PlannedSpec(*place, shown.leaf(leaf), its.spec, its.how, said))
             large = whole(its.spec, shape_of(leaf), self.options)
             notes += (SpecNote(kind, *place, text) for kind, text in (*its.notes, *large))
         return SpecPlan(self.tree, tuple(leaves), tuple(notes), self.options.mesh.sizes)

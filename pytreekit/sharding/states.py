@@ -20,6 +20,7 @@ from .options import Options, options_of
 from .plan import SpecPlan
 from .reading import template
 from .settling import Init, settle
+from .sources import value_key
 from .state_reading import explain, overlay_of
 from .state_rules import NAME, StateRules
 from .state_specs import Given, Params, StateSpecs
@@ -127,7 +128,7 @@ def _options(mesh: Any, specs: Any, rules: Rules | None, doing: str) -> Options:
     if mesh is not None or not jax.sharding.get_abstract_mesh().empty:
         return options_of(mesh, None, "error", "error", doing)
     raise_faults(check_sorts(specs, "specs"), doing=doing)
-    said = {id(value): value for value in jax.tree.leaves(specs)}
+    said = {value_key(value): value for value in jax.tree.leaves(specs)}
     values = [*said.values(), *(rules.values if rules else ()), rules.default if rules else None]
     return Options(Axes(dict.fromkeys(_names(values), 1)))
 
