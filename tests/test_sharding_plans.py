@@ -184,6 +184,22 @@ def test_what_is_no_array_passes_by() -> None:
     assert refused(ptk.ShardingPlan.from_json, plan.to_json()) == [("PTK001", "text")]
 
 
+def test_numbers_are_the_arrays_that_jax_makes_of_them() -> None:
+    def init() -> Any:
+        return {"step": 0, "w": jnp.ones(8)}
+
+    plan = ptk.ShardingPlan(jax.eval_shape(init), [("w", "model")], mesh_of())
+    for made in (plan.init(init), plan.place(init()), jax.jit(lambda: plan.constrain(init()))()):
+        assert plan.verify(made) == ()
+        assert made["step"] == 0
+    (fault,) = plan.verify({**plan.init(init), "step": 0})
+    assert (fault.code, fault.note) == ("PTK310", "it is an int, on no device")
+    assert refused(plan.place, {**init(), "step": 0.5}) == [("PTK205", "tree['step']")]
+    assert refused(plan.place, {**init(), "stop": 1}) == [("PTK205", "tree['stop']")]
+    assert plan.place({**init(), "step": 0.5}, cast=True)["step"] == 0
+    assert plan.place(lambda path, leaf: 0 if path == "step" else np.ones(8, "f"))["step"] == 0
+
+
 class Read:
     """What is read like an array, and counts how much of it was read at once."""
 

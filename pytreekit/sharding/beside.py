@@ -6,10 +6,13 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from ..faults import Fault
+from ..show import values as shown
 from ..trees.diff import differences
 from ..trees.difference import as_fault
+from ..trees.leaves import is_number
 from ..trees.sorts import check_sorts
 from .lazy import typed
 from .planned import Planned
@@ -44,13 +47,16 @@ def beside(its: Planned, tree: Any, name: str, *, any_dtype: bool = False) -> Be
         return Beside([], list(sorts))
     leaves, structure = jax.tree.flatten(tree)
     if structure == its.structure:
+        leaves = [number_as(*pair) for pair in zip(its.parts, leaves, strict=True)]
         faults = [
             fault
             for number, leaf in enumerate(leaves)
             for fault in leaf_faults(its, number, leaf, name, any_dtype=any_dtype)
         ]
         return Beside(leaves, faults)
-    seen = structure.unflatten(map(seen_as, leaves))
+    parts = dict(jax.tree.leaves_with_path(its.tree(its.parts)))
+    rows = jax.tree.leaves_with_path(tree)
+    seen = structure.unflatten(seen_as(number_as(parts.get(path), leaf)) for path, leaf in rows)
     found = differences(its.tree(its.parts), seen)
     told = [as_fault(one, PLAN, name) for one in found if not (any_dtype and one.kind == "dtype")]
     return Beside([], told or [Fault("PTK205", name, "", PLAN, "", "")])
@@ -69,6 +75,17 @@ def leaf_faults(
         for one in differences(part, seen)
         if not (any_dtype and one.kind == "dtype")
     ]
+
+
+def number_as(part: Any, leaf: Any) -> Any:
+    """A Python number as the array that JAX makes of it, where the plan has one; all else as it is.
+
+    `jax.eval_shape` tells of a function that returns 0 what `jax.jit` makes of that: an array.
+    """
+    if not isinstance(part, jax.ShapeDtypeStruct) or not is_number(leaf):
+        return leaf
+    aval = shown.typeof(leaf)
+    return leaf if aval is None else np.asarray(leaf, aval.dtype)
 
 
 def seen_as(leaf: Any) -> Any:

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding
 from ..faults import Fault
 from ..show.errors import raise_faults
 from ..show.progress import Advance, progress
-from .beside import beside, leaf_faults
+from .beside import beside, leaf_faults, number_as
 from .planned import Planned
 
 NAME = "tree"
@@ -62,7 +62,7 @@ class _Placer:
             if leaf.shape is None:
                 placed.append(part)
                 continue
-            value = read(leaf.text, part)
+            value = number_as(part, read(leaf.text, part))
             faults += leaf_faults(self._its, number, value, NAME, any_dtype=self._cast)
             if faults:
                 placed.clear()

@@ -31,7 +31,7 @@ def verify(its: Planned, what: Any) -> tuple[Fault, ...]:
     found = beside(its, what, NAME)
     if found.faults:
         return tuple(found.faults)
-    return tuple(_differing(its, found.leaves, NAME))
+    return tuple(_differing(its, jax.tree.leaves(what), NAME))
 
 
 _OTHER = "is a tree of another structure than the plan is of"
