@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from ..faults import Fault
 from ..show import values as shown
 from ..show.errors import raise_faults
 from .beside import beside
@@ -17,9 +18,14 @@ def init(its: Planned, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What `fn` returns, compiled so that each device makes its own shards.
 
     Raises:
-        SpecError: PTK205, if `fn` makes another tree than the plan is of; PTK001, if there are no
-            devices.
+        SpecError: PTK205, if `fn` makes another tree than the plan is of; PTK001, if it is no
+            function, or there are no devices.
     """
+    if not callable(fn):
+        fault = Fault(
+            "PTK001", "fn", "", "", "", "", fact=f"must be callable, this is {shown.kind(fn)}"
+        )
+        raise_faults([fault], doing="plan.init")
     doing = f"plan.init({shown.function(fn)})"
     its.with_devices(doing)
     is_array = [isinstance(part, jax.ShapeDtypeStruct) for part in its.parts]

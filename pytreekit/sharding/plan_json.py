@@ -172,7 +172,7 @@ def _other_leaves(found: _Read, own: Planned) -> Iterator[Fault]:
 
 def _parsed(text: str) -> _Read:
     try:
-        data = from_json(text, "")
+        data = from_json(_is(text, str, "a plan in JSON"), "")
     except Unreadable as error:
         raise BadFile(error.fact.strip()) from None
     except RecursionError:

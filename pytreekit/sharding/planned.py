@@ -127,7 +127,7 @@ def planned(params: Any, specs: Any, mesh: Any) -> Planned:
         mesh = its.mesh
     options = options_of(mesh, None, "error", "error", doing)
     raise_faults(check_sorts(params, "tree"), doing=doing)
-    found = assign(params, specs if its is None else its.specs, options, None, doing, "specs")
+    found = assign(params, specs, options, None, doing, "specs")
     raise_faults(found.faults, doing=doing, where="specs", when="before placing")
     plan = found.plan()
     places, notes = plan.leaves, plan.notes

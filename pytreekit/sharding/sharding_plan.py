@@ -239,7 +239,7 @@ class ShardingPlan(PlanView):
             <BLANKLINE>
               spec    ['w']   a has P('model',); b has P(None, 'model')
         """
-        its = plan_json.listed(other) if isinstance(other, str) else other._its  # noqa: SLF001
+        its = other._its if isinstance(other, ShardingPlan) else plan_json.listed(other)
         return comparing.diff(self._its, its, names)
 
     def to_json(self) -> str:
