@@ -18,8 +18,8 @@ from flax.training.train_state import TrainState
 from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
-from pytreekit.sharding.shape_reading import MOST_READINGS, readings
-from pytreekit.sharding.states import specs_of_state
+from pytreekit.sharding.states.optimizer_specs import specs_of_state
+from pytreekit.sharding.states.shape_reading import MOST_READINGS, readings
 
 MESH = {"data": 2, "model": 4}
 RULES = [("{kernel,weight}", "data model"), ("*", "model")]

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jaxtyping import TypeCheckError
 
 import pytreekit as ptk
 from pytreekit.testing import assert_plan_matches
@@ -396,6 +397,22 @@ def test_place_is_the_identity_and_json_keeps_plans(tree: Any, text: str) -> Non
     assert again.leaves == plan.leaves
     assert again.notes == plan.notes
     assert ptk.ShardingPlan(jax.eval_shape(lambda: tree), plan) == plan
+
+
+def test_arguments_of_the_wrong_kind_are_told() -> None:
+    params = {"w": jnp.ones((8, 4))}
+    plan = ptk.ShardingPlan(params, [("w", "model")], {"model": 4})
+    calls: list[Any] = [
+        lambda: plan.init(3),
+        lambda: ptk.ShardingPlan.from_json(3),  # type: ignore[arg-type]
+        lambda: plan.diff(3),  # type: ignore[arg-type]
+        lambda: ptk.ShardingPlan(params, None, {"model": 4}),
+        lambda: ptk.ShardingPlan(params, [("w", "model")], "model"),
+    ]
+    for call in calls:
+        with pytest.raises((ptk.SpecError, TypeCheckError)):
+            call()
+    assert [plan.for_state(its).leaves for its in (None, (), {})] == [()] * 3
 
 
 def test_explain() -> None:

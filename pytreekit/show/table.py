@@ -96,7 +96,7 @@ def html(
     styles = [' style="text-align:right"' * (column in head.numbers) for column in head.columns]
     lines = [
         "<table>",
-        f"<caption>{markup.escape(head.title)}</caption>",
+        f"<caption>{'<br>'.join(map(markup.escape, head.title.splitlines()))}</caption>",
         f"<thead>{_html_row('th', map(markup.escape, head.columns), styles)}</thead>",
         "<tbody>",
         *(_html_row("td", map(_cell, row, drawing), styles) for row in rows),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..faults import Fault
-from ..sharding.sharding_plan import ShardingPlan
+from ..sharding.plans.sharding_plan import ShardingPlan
 from ..show import assertions, values
 from ..show.errors import raise_faults
 

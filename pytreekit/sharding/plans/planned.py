@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
-from ..trees.leaves import bytes_of, is_array
-from ..trees.sorts import check_sorts
-from .assigning import Assigned, assign
-from .meshes import Axes
-from .options import options_of
-from .plan import PlannedSpec, SpecNote, SpecPlan
-from .resolve import axes_by_dimension
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ...trees.leaves import bytes_of, is_array
+from ...trees.sorts import check_sorts
+from ..assigning import Assigned, assign
+from ..meshes import Axes
+from ..options import options_of
+from ..plan import PlannedSpec, SpecNote, SpecPlan
+from ..resolve import axes_by_dimension
 
 
 class ShardedLeaf(NamedTuple):

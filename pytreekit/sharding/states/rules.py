@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from jax.sharding import PartitionSpec
 
-from ..faults import Fault
-from ..show import values as shown
-from ..specs.reading import bad_rule
-from ..specs.rules import Rules
-from .entries import BadSpec, Template
-from .options import Options
-from .reading import template
-from .remarks import Remark
-from .resolve import Resolved, resolve
-from .rule_source import from_rules
-from .shapes import shape_of
-from .sources import NOTHING
+from ...faults import Fault
+from ...show import values as shown
+from ...specs.reading import bad_rule
+from ...specs.rules import Rules
+from ..entries import BadSpec, Template
+from ..options import Options
+from ..reading import template
+from ..remarks import Remark
+from ..resolve import Resolved, resolve
+from ..rule_source import from_rules
+from ..shapes import shape_of
+from ..sources import NOTHING
 
 NAME = "state"
 """What messages call the state."""

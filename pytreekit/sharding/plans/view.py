@@ -7,12 +7,12 @@ from typing import Any
 import jax
 from jax.sharding import AbstractMesh, Mesh
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
-from . import explain, memory, plan_tables
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ..plan import SpecNote
+from . import explain, memory, tables
 from .memory import PlanMemory
-from .plan import SpecNote
 from .planned import Planned, ShardedLeaf
 
 
@@ -109,7 +109,7 @@ class PlanView:
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most; alike leaves in one row."""
-        return plan_tables.plain(self._its)
+        return tables.plain(self._its)
 
     def treemap(self) -> str:
         """The whole tree as a map, an SVG file: area by bytes, colour by the axes that split it.
@@ -123,7 +123,7 @@ class PlanView:
             >>> plan.treemap()[:34]
             '<svg xmlns="http://www.w3.org/2000'
         """
-        return plan_tables.picture_of(self._its, alone=True)
+        return tables.picture_of(self._its, alone=True)
 
     def explain(self, path: str) -> str:
         """Why leaves have their specs: what says so, what each dimension gets, what was noted.
@@ -152,16 +152,16 @@ class PlanView:
         return explain.explain(self._its, path)
 
     def __repr__(self) -> str:
-        return f"<ShardingPlan of {plan_tables.title(self._its)}>".replace("\n", ": ")
+        return f"<ShardingPlan of {tables.title(self._its)}>".replace("\n", ": ")
 
     def __str__(self) -> str:
         return self.table()
 
     def __rich__(self) -> Any:
-        return plan_tables.rich(self._its)
+        return tables.rich(self._its)
 
     def _repr_html_(self) -> str:
-        return plan_tables.html(self._its)
+        return tables.html(self._its)
 
 
 def _with_sharding(part: Any, sharding: Any) -> Any:

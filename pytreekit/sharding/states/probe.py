@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..show import values
-from ..trees import paths
-from ..trees.boxes import Ends
-from ..trees.leaves import is_array
+from ...show import values
+from ...trees import paths
+from ...trees.boxes import Ends
+from ...trees.leaves import is_array
+from ..shapes import shape_of
 from .overlay import text
 from .shape_reading import Shape
-from .shapes import shape_of
 
 
 class Probed(NamedTuple):

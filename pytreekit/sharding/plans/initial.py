@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
 from .beside import beside
 from .planned import Planned
 

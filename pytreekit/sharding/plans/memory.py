@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..faults import Fault
-from ..show import table
-from ..show.sizes import in_bytes, percent
+from ...faults import Fault
+from ...show import table
+from ...show.sizes import in_bytes, percent
 from .planned import Planned, ShardedLeaf
 
 MOST_ROWS = 10

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..trees.boxes import Ends
-from .options import Options
+from ...trees.boxes import Ends
+from ..options import Options
+from ..shapes import is_single, shape_of
+from .found import WHOLE, Given, Open, Params, StateSpecs
 from .overlay import Bond, Overlay
+from .rules import StateRules
 from .shape_reading import SINGLE, Reading, Shape, by_spec, is_settled, readings
-from .shapes import is_single, shape_of
-from .state_rules import StateRules
-from .state_specs import WHOLE, Given, Open, Params, StateSpecs
 
 SMALL = 64
 """Elements up to which an array that is no parameter's is whole on every device.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
-from ..show.lines import fitted
-from ..show.sizes import in_bytes
-from ..specs.rules import Rules
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ...show.lines import fitted
+from ...show.sizes import in_bytes
+from ...specs.rules import Rules
+from ..resolve import axes_by_dimension, names_of
+from ..states.shape_reading import ITS
 from .planned import Planned, ShardedLeaf
-from .resolve import axes_by_dimension, names_of
-from .shape_reading import ITS
 
 MOST_KINDS = 10
 """Leaves that are explained at once; alike ones are told as one."""

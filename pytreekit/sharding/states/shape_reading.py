@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jax.sharding import PartitionSpec
 
-from ..show import values
-from .resolve import axes_by_dimension, normal
+from ...show import values
+from ..resolve import axes_by_dimension, normal
 
 Shape: TypeAlias = tuple[Any, ...]
 

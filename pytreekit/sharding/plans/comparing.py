@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..trees.difference import Difference, TreeDiff
+from ...trees.difference import Difference, TreeDiff
 from .planned import Planned, ShardedLeaf
 
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..trees import paths
-from ..trees.boxes import is_box
-from .shapes import is_single, shape_of
+from ...trees import paths
+from ...trees.boxes import is_box
+from ..shapes import is_single, shape_of
 
 MOST_KNOWN = 1000
 """Structures whose bonds are kept: their hashes say little, so that they are compared in turn."""

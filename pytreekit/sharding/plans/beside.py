@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..faults import Fault
-from ..show import values as shown
-from ..trees.diff import differences
-from ..trees.difference import as_fault
-from ..trees.leaves import is_number
-from ..trees.sorts import check_sorts
-from .lazy import typed
+from ...faults import Fault
+from ...show import values as shown
+from ...trees.diff import differences
+from ...trees.difference import as_fault
+from ...trees.leaves import is_number
+from ...trees.sorts import check_sorts
+from ..lazy import typed
 from .planned import Planned
 
 PLAN = "plan"

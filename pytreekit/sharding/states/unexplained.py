@@ -9,15 +9,15 @@ from typing import Any
 
 import jax
 
-from ..faults import Fault, Place
-from ..show import values as shown
-from ..trees import paths
+from ...faults import Fault, Place
+from ...show import values as shown
+from ...trees import paths
+from ..shapes import shape_of
+from .found import Open, Params, StateSpecs
 from .overlay import Node
+from .reading import explain, overlay_of
+from .rules import NAME
 from .shape_reading import ITS
-from .shapes import shape_of
-from .state_reading import explain, overlay_of
-from .state_rules import NAME
-from .state_specs import Open, Params, StateSpecs
 
 MOST_PLACES = 3
 """Parameters that are told of one leaf."""

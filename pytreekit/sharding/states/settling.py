@@ -8,14 +8,14 @@ from typing import Any
 
 from jax.sharding import PartitionSpec
 
-from ..trees import paths
-from ..trees.boxes import Ends
-from ..trees.paths import KeyPath
+from ...trees import paths
+from ...trees.boxes import Ends
+from ...trees.paths import KeyPath
+from ..shapes import shape_of
+from .found import Given, Open, StateSpecs
 from .overlay import text
 from .probe import Probed, probe
 from .shape_reading import Reading, by_spec, readings
-from .shapes import shape_of
-from .state_specs import Given, Open, StateSpecs
 
 ROWS, COLUMNS = "v_row", "v_col"
 """The fields of Adafactor: means over the largest dimension of a parameter, and over the next one.

@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from ..show import splits, table
-from ..show import values as shown
-from ..show.palette import Palette
-from ..show.sizes import in_bytes, percent
-from ..show.splits import Dimension, Split
-from ..show.treemap import Tile, treemap
+from ...show import splits, table
+from ...show import values as shown
+from ...show.palette import Palette
+from ...show.sizes import in_bytes, percent
+from ...show.splits import Dimension, Split
+from ...show.treemap import Tile, treemap
+from ..plan import grouped
+from ..resolve import axes_by_dimension, names_of
 from .memory import memory
-from .plan import grouped
 from .planned import Planned, ShardedLeaf
-from .resolve import axes_by_dimension, names_of
 
 COLUMNS = ("leaf", "n", "split", "per device", "why")
 NUMBERS = ("n", "per device")

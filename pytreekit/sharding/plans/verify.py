@@ -9,9 +9,9 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 from jax.stages import Compiled
 
-from ..faults import Fault
-from ..show import values as shown
-from ..trees import paths
+from ...faults import Fault
+from ...show import values as shown
+from ...trees import paths
 from .beside import PLAN, beside
 from .planned import Planned
 

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from ..faults import Fault
-from ..show.errors import raise_faults
-from ..show.progress import Advance, progress
+from ...faults import Fault
+from ...show.errors import raise_faults
+from ...show.progress import Advance, progress
 from .beside import beside, leaf_faults, number_as
 from .planned import Planned
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..faults import Fault
-from ..trees.difference import TreeDiff
-from . import comparing, constrain, initial, place, plan_json, verify
-from .plan import SpecPlan
-from .plan_view import PlanView
+from ...faults import Fault
+from ...trees.difference import TreeDiff
+from ..plan import SpecPlan
+from ..states.optimizer_specs import specs_of_state
+from . import as_json, comparing, constrain, initial, place, verify
 from .planned import Planned, planned
-from .states import specs_of_state
+from .view import PlanView
 
 
 class ShardingPlan(PlanView):
@@ -239,12 +239,13 @@ class ShardingPlan(PlanView):
             <BLANKLINE>
               spec    ['w']   a has P('model',); b has P(None, 'model')
         """
-        its = other._its if isinstance(other, ShardingPlan) else plan_json.listed(other)
+        is_plan = isinstance(other, ShardingPlan)
+        its = other._its if is_plan else as_json.listed(other)  # noqa: SLF001
         return comparing.diff(self._its, its, names)
 
     def to_json(self) -> str:
         """The plan as JSON, a leaf in each line, for `ShardingPlan.from_json`."""
-        return plan_json.written(self._its)
+        return as_json.written(self._its)
 
     @classmethod
     def from_json(cls, text: str, tree: Any = None, mesh: Any = None) -> ShardingPlan:
@@ -267,7 +268,7 @@ class ShardingPlan(PlanView):
             >>> ptk.ShardingPlan.from_json(plan.to_json()) == plan
             True
         """
-        return cls._of(plan_json.read(text, tree, mesh))
+        return cls._of(as_json.read(text, tree, mesh))
 
     def _spec_plan(self) -> SpecPlan:
         its = self._its

@@ -8,22 +8,22 @@ from typing import Any
 
 import jax
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
-from ..specs.rules import Rules
-from ..trees.sorts import check_sorts
-from .assigning import assign
-from .entries import BadSpec
-from .meshes import Axes
-from .options import Options, options_of
-from .plan import SpecPlan
-from .reading import template
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ...specs.rules import Rules
+from ...trees.sorts import check_sorts
+from ..assigning import assign
+from ..entries import BadSpec
+from ..meshes import Axes
+from ..options import Options, options_of
+from ..plan import SpecPlan
+from ..reading import template
+from ..sources import value_key
+from .found import Given, Params, StateSpecs
+from .reading import explain, overlay_of
+from .rules import NAME, StateRules
 from .settling import Init, settle
-from .sources import value_key
-from .state_reading import explain, overlay_of
-from .state_rules import NAME, StateRules
-from .state_specs import Given, Params, StateSpecs
 from .unexplained import Unexplained
 
 

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
-from ..specs.rule_files import Unreadable, from_json
-from .meshes import Axes
-from .plan import PlannedSpec, SpecNote, SpecPlan
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ...specs.rule_files import Unreadable, from_json
+from ..meshes import Axes
+from ..plan import PlannedSpec, SpecNote, SpecPlan
+from ..resolve import axes_by_dimension
 from .planned import Planned, planned
-from .resolve import axes_by_dimension
 
 FORMAT, VERSION = "pytreekit.ShardingPlan", 1
 DOING = "ShardingPlan.from_json"

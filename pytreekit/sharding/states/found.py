@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from jax.sharding import PartitionSpec
 from jax.tree_util import keystr
 
-from ..show import values as shown
-from ..trees import paths
-from ..trees.boxes import Ends
-from ..trees.paths import KeyPath
-from .options import Options
+from ...show import values as shown
+from ...trees import paths
+from ...trees.boxes import Ends
+from ...trees.paths import KeyPath
+from ..options import Options
+from ..plan import PlannedSpec, SpecNote, SpecPlan
+from ..resolve import whole
+from ..shapes import shape_of
 from .overlay import Bond
-from .plan import PlannedSpec, SpecNote, SpecPlan
-from .resolve import whole
 from .shape_reading import ITS, Reading, Shape
-from .shapes import shape_of
 
 WHOLE = PartitionSpec()
 

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
+from ...faults import Fault
+from ...show import values as shown
+from ...show.errors import raise_faults
+from ..meshes import Axes
+from ..resolve import axes_by_dimension, normal
 from .beside import beside
-from .meshes import Axes
 from .planned import Planned
-from .resolve import axes_by_dimension, normal
 
 DOING = "plan.constrain"
 
