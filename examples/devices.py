@@ -13,9 +13,10 @@ if SIMULATED not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {SIMULATED}=8"
 
 
-def mesh() -> Mesh:
-    """Eight devices: four parts of a batch, two of the model."""
-    return jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
+def mesh(data: int = 4, model: int = 2) -> Mesh:
+    """Eight devices: by default four parts of a batch, two of the model."""
+    types = AxisType.Auto, AxisType.Auto
+    return jax.make_mesh((data, model), ("data", "model"), axis_types=types)
 
 
 def images() -> jax.Array:

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from .sharding.fsdp import fsdp_specs as fsdp_specs
     from .sharding.named import named_shardings as named_shardings
     from .sharding.named import spec_of as spec_of
+    from .sharding.plans.sharding_plan import ShardingPlan as ShardingPlan
     from .sharding.specs import partition_plan as partition_plan
     from .sharding.specs import partition_specs as partition_specs
+    from .sharding.states.optimizer_specs import optimizer_specs as optimizer_specs
     from .show.errors import SpecError as SpecError
     from .show.errors import SpecWarning as SpecWarning
     from .show.errors import raise_faults as raise_faults
@@ -55,6 +57,7 @@ __all__ = [
     "ClipInfo",
     "Fault",
     "Rules",
+    "ShardingPlan",
     "SpecError",
     "SpecWarning",
     "axes_like",
@@ -71,6 +74,7 @@ __all__ = [
     "gradient_statistics",
     "if_array",
     "named_shardings",
+    "optimizer_specs",
     "optional",
     "partition",
     "partition_plan",
@@ -95,6 +99,7 @@ _WHERE = {
     "ClipInfo": "gradients.clipping",
     "Fault": "faults",
     "Rules": "specs.rules",
+    "ShardingPlan": "sharding.plans.sharding_plan",
     "SpecError": "show.errors",
     "SpecWarning": "show.errors",
     "axes_like": "specs.partition",
@@ -111,6 +116,7 @@ _WHERE = {
     "gradient_statistics": "gradients.measure",
     "if_array": "batching.forms",
     "named_shardings": "sharding.named",
+    "optimizer_specs": "sharding.states.optimizer_specs",
     "optional": "specs.rule_values",
     "partition": "specs.partition",
     "partition_plan": "sharding.specs",

@@ -52,14 +52,23 @@ def describe(name: str, target: griffe.Object) -> Iterator[str]:
     elif target.is_class:
         bases = ", ".join(str(base) for base in target.bases)
         yield f"class {name}({bases})" if bases else f"class {name}"
-        for part in target.members.values():
-            if not part.is_alias and is_public(part):
-                yield from ("    " + line for line in describe(part.name, part))
+        for part in members(target):
+            yield from ("    " + line for line in describe(part.name, part))
     else:
         label = " (property)" if "property" in target.labels else ""
         annotation = f": {target.annotation}" if target.annotation is not None else ""
         default = f" = {target.value}" if has_default(target) else ""
         yield f"{name}{annotation}{default}{label}"
+
+
+def members(target: griffe.Object) -> Iterator[griffe.Object]:
+    """Yield the public members of a class, then those that it has from other classes of ours."""
+    for part in target.members.values():
+        if not part.is_alias and is_public(part):
+            yield part
+    for part in target.inherited_members.values():
+        if is_public(part.final_target):
+            yield part.final_target
 
 
 def has_default(value: griffe.Attribute) -> bool:
@@ -104,9 +113,8 @@ def render(parameters: griffe.Parameters) -> Iterator[str]:
 def mentioned(target: griffe.Object, package: griffe.Module) -> Iterator[griffe.Object]:
     """Yield the package's own public classes that annotations of `target` speak of."""
     if target.is_class:
-        for part in target.members.values():
-            if not part.is_alias and is_public(part):
-                yield from mentioned(part, package)
+        for part in members(target):
+            yield from mentioned(part, package)
         return
     forms = (target.overloads or [target]) if target.is_function else [target]
     for form in forms:

@@ -459,6 +459,61 @@ def _() -> Any:
     return ptk.partition_specs(jnp.ones((8, 8)), [("**", "batch embed")], mesh=MESH, axes=axes)
 
 
+def kernels(**shapes: tuple[int, ...]) -> Any:
+    return {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+
+
+@example("PTK308")
+def _() -> Any:
+    specs = {"w": P("fsdp", "model"), "up": P(None, "model")}
+    params = kernels(w=(256, 256), up=(8, 8))
+    return ptk.optimizer_specs({"rows": kernels(w=(256,), up=(8,))}, params, specs)
+
+
+@example("PTK308")
+def _() -> Any:
+    def init(params: Any) -> Any:
+        raise TypeError("no")
+
+    state, params = {"rows": kernels(w=(256,))}, kernels(w=(256, 256))
+    return ptk.optimizer_specs(state, params, {"w": P("fsdp")}, init=init)
+
+
+@example("PTK309")
+def _() -> Any:
+    state = {"mu": kernels(w=(128, 512), b=(512,)), "gram": kernels(x=(4096, 4096), b=(512,))}
+    return ptk.optimizer_specs(state, kernels(w=(256, 512), b=(512,)), P("model"))
+
+
+@example("PTK309")
+def _() -> Any:
+    lora = kernels(a=(512, 8), b=(8, 512))
+    params = {"base": kernels(w=(512, 512)), "lora": lora}
+    return ptk.optimizer_specs({"count": 0, "mu": lora, "nu": lora}, params, P("model"))
+
+
+@example("PTK310")
+def _() -> Any:
+    tree = {"w": jnp.ones((8, 8)), "b": np.ones(8, np.float32)}
+    plan = ptk.ShardingPlan(tree, [("w", "data model"), ("b", "model")], {"data": 2, "model": 4})
+    ptk.raise_faults(plan.verify(tree), doing="plan.verify")
+
+
+@example("PTK311")
+def _() -> Any:
+    tree = {"w": jnp.ones((8, 6)), "b": jnp.ones(7), "x": jnp.ones((512, 8))}
+    plan = ptk.ShardingPlan(tree, [("x", "data"), ("**", "_")], {"data": 2, "model": 4})
+    ptk.raise_faults(plan.check(max_replicated=0.0), doing="plan.check")
+
+
+@example("PTK312")
+def _() -> Any:
+    kinds = jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto
+    mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=kinds)
+    tree = {"w": jnp.ones((8, 8))}
+    return jax.jit(ptk.ShardingPlan(tree, [("w", "model+data")], mesh).constrain)(tree)
+
+
 Params = dict[str, Float[Array, "..."]]
 
 

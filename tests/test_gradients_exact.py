@@ -212,6 +212,10 @@ BOUNDS = [
     (np.float32(1), 0.6, 0.8, 1),
     (jnp.float32(1), 0.6, 0.8, 1),
     ({"a": math.inf, "b": 0}, 3, 0, math.inf),
+    (ptk.Rules([("a", 1.0), ("b", 2.0)]), 1, 2, 5**0.5),
+    (ptk.Rules([("a", 1.0), ("a", 9.0)], default=2.0), 1, 2, 5**0.5),
+    (ptk.Rules([("{a,b}", 1)]), 0.6, 0.8, 1),  # one rule, one norm
+    ({"a": 1, "b": ptk.Rules([("/**", 2)])}, 1, 2, 5**0.5),
 ]
 
 
@@ -235,7 +239,8 @@ def test_a_bound_for_each_part():
         for found, info in its:
             near([found["a"], found["b"]], [a, b])
             parts = len(clip_norm) if isinstance(clip_norm, dict) else 1
-            assert jax.tree.structure(info.norms).num_leaves == parts
+            if not isinstance(clip_norm, ptk.Rules):
+                assert jax.tree.structure(info.norms).num_leaves == parts
         near(ptk.clipped_grad(linear, clip_norm).sensitivity, sensitivity)
     near(together, (0.6, 0.8))
     near(of_two, (1, 2))

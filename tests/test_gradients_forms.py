@@ -372,3 +372,56 @@ def test_annotations_of_one_example_are_held_against_calls():
     inferred = ptk.clipped_grad(declared, jnp.inf, in_axes="infer", mask="real")
     near(inferred(W, XS.T, YS, real=YS > 0)[0], WANTED[np.array(YS > 0)].sum(0))
     assert [its.code for its in inferred.check(W, square, YS[:2], real=YS[:2] > 0)] == ["PTK605"]
+
+
+# ---- rules --------------------------------------------------------------------------------------
+
+
+def test_rules_as_clip_norms_as_choices_and_as_axes():
+    clip_norm = ptk.Rules([("w", 1.0), ("b", 2.0)])  # what is no float needs no rule
+    over = ptk.clipped_grad(loss, clip_norm, mask="real")
+    frozen = ptk.per_example_grad(loss, where=ptk.Rules([("b", False), ("w", True)]))
+    by_path = ptk.Rules([("/params/**", None), ("**", 0)])
+    axes = ptk.clipped_grad(plain, jnp.inf, in_axes=ptk.Rules([("/w", None), ("{x,y}", 0)]),
+                            mask="real")  # fmt: skip
+    assert ptk.per_example_grad(loss, in_axes=by_path).check(PARAMS, XS, YS) == ()
+
+    @jit
+    def outcomes():
+        real = YS > 0
+        return (
+            over(PARAMS, XS, YS, real=real),
+            frozen(PARAMS, XS, YS),
+            axes(W, XS, YS, real=real)[0],
+        )
+
+    (gradient, info), left, total = outcomes()
+    assert info.norms.keys() == {"w", "b"}
+    assert jnp.linalg.norm(gradient["w"]) <= 3 + 1e-5
+    assert left["b"] is None
+    assert left["w"].shape == (4, 2)
+    near(total, WANTED[np.array(YS > 0)].sum(0))
+    bounds = dict(over.plan(PARAMS, XS, YS, real=YS > 0).bounds)
+    assert bounds == {"clip_norm['w']": 1.0, "clip_norm['b']": 2.0}
+
+
+def test_faults_of_rules():
+    of_one = ptk.clipped_grad(loss, ptk.Rules([("w", 1.0)]))
+    (fault,) = of_one.check(PARAMS, XS, YS)
+    assert (fault.code, fault.place) == ("PTK305", "params['b']")
+    with pytest.raises(ptk.SpecError, match=r"clip_norm\['w'\] = -1.0") as error:
+        ptk.clipped_grad(loss, ptk.Rules([("w", -1.0)], default=len))
+    assert [its.code for its in error.value.faults] == ["PTK404", "PTK404"]
+
+
+@pytest.mark.parametrize("params", [None, {}, {"W": 1.0}, {"w": jnp.arange(3), "b": None}])
+def test_a_loss_that_fails_hides_no_fault(params):
+    """What the loss cannot be run on is told as what it is."""
+    of_none = ptk.clipped_grad(loss, jnp.inf, mask="real")
+    found = {fault.code for fault in of_none.check(params, XS, YS)}
+    assert found == ({"PTK405"} if params and "W" in params else {"PTK402", "PTK405"})
+    with pytest.raises(ptk.SpecError):
+        of_none(params, XS, YS)
+    if params and "W" in params:
+        with pytest.raises(KeyError, match="w"):
+            of_none(params, XS, YS, real=YS > 0)

@@ -109,6 +109,14 @@ def test_rules_that_do_not_divide_are_told_and_others_planned(piped: str) -> Non
     assert re.search(r"\| out/w +\| +1 \| f32\[32,10\] +\| model ", told)
 
 
+def test_the_longest_gradients_are_those_of_wrong_labels(piped: str) -> None:
+    (found,) = re.findall(r"the (\d+) longest, the tenth, hold (\d+) of the (\d+) wrong", piped)
+    searched, hits, wrong = map(int, found)
+    assert searched == 143
+    assert hits > 0.9 * wrong > 60
+    assert "one example moves their sum by 1.0 at most" in piped
+
+
 def test_it_tells_the_same_each_time_and_through_the_public_function(piped: str) -> None:
     from pytreekit.tour import run
 

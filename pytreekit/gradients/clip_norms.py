@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +18,17 @@ from ..faults import Fault
 from ..show import values
 from ..specs.bind import check_sorts
 from ..specs.rest import marked
+from ..specs.ruled import is_rules
 from ..trees import paths
 from .floats import Floats
-from .where import bindings
+from .where import bindings, misfits
+
+if TYPE_CHECKING:
+    from ..specs.rules import Rules
 
 NAME = "clip_norm"
+DEFAULT = "(default)"
+"""What the default of rules is called beside the patterns."""
 
 
 class Group(NamedTuple):
@@ -38,43 +45,48 @@ class Group(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClipNorms:
-    """What is written as clip_norm: a number, or a pytree prefix of what is differentiated."""
+    """What is written as clip_norm: a number, a pytree prefix of what is differentiated, rules."""
 
     spec: Any
 
     @property
     def is_one(self) -> bool:
         """Whether there is one bound for the whole gradient."""
-        return paths.is_leaf(self.spec)
+        return paths.is_leaf(self.spec) and not is_rules(self.spec)
 
-    @property
+    @functools.cached_property
     def groups(self) -> list[Group]:
-        """A group for each entry."""
-        return [Group(NAME + paths.text(path), bound) for path, bound in _entries(self.spec)]
+        """A group for each entry, and for each rule where there are rules."""
+        return _groups(self.spec)
 
     def grouped(self, values_of: Array) -> Any:
-        """The columns of an array, one for each group, in the structure of clip_norm."""
-        columns = [values_of[:, index] for index in range(values_of.shape[1])]
-        return jax.tree.structure(self.spec).unflatten(columns)
+        """The columns of an array, one for each group, in the structure of clip_norm.
+
+        In the place of rules there is a dict, from the text of each pattern.
+        """
+        columns = iter([values_of[:, index] for index in range(values_of.shape[1])])
+        leaves = [
+            {name: next(columns) for name, _ in _ruled(leaf)} if is_rules(leaf) else next(columns)
+            for leaf in jax.tree.leaves(self.spec)
+        ]
+        return jax.tree.structure(self.spec).unflatten(leaves)
 
     def group_of_each(self, floats: Floats, names: Sequence[str], *, single: bool) -> list[int]:
         """The number of the group that each differentiated leaf is in."""
         if self.is_one:
             return [0] * len(floats.indices)
         numbers = {group.place: number for number, group in enumerate(self.groups)}
-        of_all: list[int] = []
+        found: list[int | None] = []
         for binding in bindings(self.spec, floats.trees, names, NAME, single=single):
-            for entry in binding.entries:
-                number = numbers[binding.place(entry.path)]
-                of_all += [number] * paths.count_leaves(entry.subtree)
-        return [of_all[index] for index in floats.indices]
+            of_path = {its.path: numbers[binding.place(its.spec_path)] for its in binding}
+            found += [of_path.get(path) for path, _ in paths.leaves_with_paths(binding.tree)]
+        return [number for index in floats.indices if (number := found[index]) is not None]
 
     def check(self, trees: Sequence[Any], names: Sequence[str], *, single: bool) -> list[Fault]:
-        """PTK201 to PTK204: where the prefix does not fit what is differentiated."""
+        """PTK201 to PTK204 and PTK305: where it does not fit what is differentiated."""
         if self.is_one:
             return []
-        found = bindings(self.spec, trees, names, NAME, single=single)
-        return [fault for binding in found for fault in binding.faults]
+        return misfits(bindings(self.spec, trees, names, NAME, single=single))
 
 
 def read(spec: Any) -> ClipNorms:
@@ -90,15 +102,14 @@ def check_clip_norm(spec: Any) -> list[Fault]:
     unsorted = check_sorts(marked(spec), Fault("PTK104", "", "", NAME, "", ""))
     if unsorted:
         return [finding.fault for finding in unsorted]
-    entries = _entries(marked(spec))
-    if not entries:
+    groups = _groups(marked(spec))
+    if not groups:
         fact = "there is no bound in it"
         return [Fault("PTK404", "", "", NAME, "", values.spec(spec), fact=fact)]
     faults = []
-    for path, bound in entries:
+    for place, bound in groups:
         fact = _wrong(bound)
         if fact:
-            place = NAME + paths.text(path)
             faults.append(Fault("PTK404", "", "", place, "", _written(bound), fact=fact))
     return faults
 
@@ -130,5 +141,21 @@ def _told(bound: Any) -> str:
     return values.leaf(bound) if values.typeof(bound) is not None else f"a {type(bound).__name__}"
 
 
-def _entries(spec: Any) -> list[tuple[Any, Any]]:
-    return paths.leaves_with_paths(spec, lambda node: node is None)
+def _groups(spec: Any) -> list[Group]:
+    groups = []
+    for path, bound in paths.leaves_with_paths(spec, lambda node: node is None):
+        place = NAME + paths.text(path)
+        if is_rules(bound):
+            at = {name: f"[{name!r}]" for name, _ in _ruled(bound)} | {DEFAULT: ".default"}
+            groups += [Group(place + at[name], its) for name, its in _ruled(bound)]
+        else:
+            groups.append(Group(place, bound))
+    return groups
+
+
+def _ruled(rules: Rules) -> list[tuple[str, Any]]:
+    """The bound of each rule by the text of its pattern, of which the first wins."""
+    bounds: dict[str, Any] = {}
+    for rule in rules.entries:
+        bounds.setdefault(rule.pattern.text, rule.value)
+    return [*bounds.items(), *[(DEFAULT, rules.default)] * rules.has_default]

@@ -37,7 +37,8 @@ class ClipInfo(NamedTuple):
 
     Attributes:
         norms: The norm of each gradient before it is clipped, `float[batch]`; where clip_norm is a
-            tree, such norms of each part, in a tree like that.
+            tree, such norms of each part, in a tree like that; where it is `ptk.Rules`, in a dict
+            by pattern.
         weights: What each gradient, or part of it, is multiplied with.
         values: The loss of each example.
         aux: What else the loss returns, None if that was not asked for.
@@ -206,8 +207,9 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
     Args:
         loss: A function of one example that returns a real scalar.
         clip_norm: The norm that gradients are clipped to: a number, 0 or more, `math.inf` to clip
-            nothing. Or a pytree prefix of what is differentiated, of such numbers: then all that an
-            entry governs is clipped together, and apart from the rest.
+            nothing. Or a pytree prefix of what is differentiated, of such numbers, or `ptk.Rules`
+            of them: then all that an entry governs, or that a rule takes, is clipped together, and
+            apart from the rest.
         argnums: As for `ptk.per_example_grad`.
         in_axes: As for `ptk.per_example_grad`.
         has_aux: As for `ptk.per_example_grad`; what else the loss returns is in `ClipInfo.aux`.

@@ -22,6 +22,7 @@ from ..show.errors import SpecError, raise_faults
 from ..specs.finding import Finding
 from ..specs.hints import with_hints
 from ..specs.rest import marked
+from ..specs.ruled import is_rules
 from ..specs.wrapping import copied
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
@@ -122,8 +123,10 @@ class MappedLoss:
             if not all(names):
                 return tuple(None if at in loss.argnums.which else 0 for at in range(count))
             return marked({**dict.fromkeys(names, None), ...: 0})
-        if isinstance(axes, dict) and loss.mask is not None and loss.mask not in axes:
+        if loss.mask is not None and isinstance(axes, dict) and loss.mask not in axes:
             return type(axes)({**axes, loss.mask: 0})
+        if loss.mask is not None and is_rules(axes):
+            return axes | type(axes)([(f"/{loss.mask}", 0)])
         return axes
 
     def resolved(self, args: Args, kwargs: Kwargs) -> MappedLoss:
@@ -207,6 +210,10 @@ class MappedLoss:
             self.values(count=len(args)).plan(*args, outputs=True, **kwargs)
         except SpecError as error:
             return error.faults
+        except Exception:
+            if not faults:
+                raise
+            # What is wrong already may be why the loss fails, and is told in any case.
         return ()
 
     def varying(self, args: Args, kwargs: Kwargs) -> tuple[Args, dict[str, Any]]:

@@ -93,12 +93,12 @@ class Assigned:
         def place(index: int) -> tuple[str, str]:
             return self.source.path(index), self.source.text(index)
 
-        whys = ["one element"] * len(self.specs)
+        whys = [("one element", "")] * len(self.specs)
         notes: list[SpecNote] = []
         for group in self.groups:
             saying = self.source.sayings[group.alike.number]
             for index in group.leaves:
-                whys[index] = saying.why(index)
+                whys[index] = saying.why(index), saying.told(index)[1]
             notes += (
                 SpecNote(kind, *place(index), text)
                 for kind, text in group.resolved.remarks
@@ -107,7 +107,7 @@ class Assigned:
         idle = self.idle() if self.groups else []
         notes += (SpecNote("idle-axis", "", "", f"{axis} splits nothing") for axis in idle)
         leaves = (
-            PlannedSpec(*place(index), self.found(index), spec, whys[index])
+            PlannedSpec(*place(index), self.found(index), spec, *whys[index])
             for index, spec in enumerate(self.specs)
         )
         return SpecPlan(self.tree, tuple(leaves), tuple(notes), self.options.mesh.sizes)

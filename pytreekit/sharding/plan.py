@@ -25,6 +25,7 @@ class PlannedSpec(NamedTuple):
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
         spec: Its `PartitionSpec`, without None at its end.
         why: What says so: the rule or entry, or the reason.
+        said: What stands there, or which parameter is meant; `""` where neither is.
     """
 
     path: str
@@ -32,6 +33,7 @@ class PlannedSpec(NamedTuple):
     found: str
     spec: PartitionSpec
     why: str
+    said: str = ""
 
 
 class SpecNote(NamedTuple):
@@ -42,7 +44,8 @@ class SpecNote(NamedTuple):
             not the first; `"under-rank"`, fewer entries than dimensions and no `...`;
             `"defaulted"`, a leaf that no rule matches; `"replicated-large"`, a large array that is
             whole on every device; `"metadata"`, metadata of flax that say something else;
-            `"idle-axis"`, a mesh axis that splits nothing.
+            `"idle-axis"`, a mesh axis that splits nothing; of a state, `"small"`, an array of no
+            parameter that is whole for its size, and `"by-name"`, one read by its field's name.
         path: The leaf, `""` where it is of none.
         text: The same with `/` between its keys.
         note: The note in one sentence.
@@ -97,14 +100,14 @@ class SpecPlan:
         title = f"{shown.count(len(self.leaves), 'leaf', 'leaves')} over {mesh}"
         columns = ("leaf", "n", "found", "spec", "why")
         rows = [(leaf.text, leaf.found, to_text(leaf.spec), leaf.why) for leaf in self.leaves]
-        yield table.Head(title, columns, ("n",)), _grouped(rows)
+        yield table.Head(title, columns, ("n",)), grouped(rows)
         if self.notes:
             notes = [(note.text, note.kind, note.note) for note in self.notes]
             title = shown.count(len(self.notes), "note")
-            yield table.Head(title, ("leaf", "n", "note", ""), ("n",)), _grouped(notes)
+            yield table.Head(title, ("leaf", "n", "note", ""), ("n",)), grouped(notes)
 
 
-def _grouped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def grouped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Rows that differ in their first cell alone as one: the first, and how many there are."""
     first: dict[tuple[str, ...], str] = {}
     counts: dict[tuple[str, ...], int] = {}

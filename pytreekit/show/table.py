@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import html as markup
 import io
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 WIDTH = 88
+
+_NONE: Mapping[str, Mapping[str, str]] = types.MappingProxyType({})
 
 
 class Head(NamedTuple):
@@ -25,8 +28,16 @@ Table: TypeAlias = tuple[Head, list[tuple[str, ...]]]
 """A head and the rows below it."""
 
 
-def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
-    """The table for a terminal: `rich.print(plan)`."""
+def rich(
+    head: Head, rows: Sequence[tuple[str, ...]], styles: Mapping[str, Mapping[str, str]] = _NONE
+) -> Any:
+    """The table for a terminal: `rich.print(plan)`.
+
+    Args:
+        head: Its title and its columns.
+        rows: Its cells.
+        styles: For some columns, the style of words in them.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -36,15 +47,19 @@ def rich(head: Head, rows: Sequence[tuple[str, ...]]) -> Any:
         justify = "right" if column in head.numbers else "left"
         table.add_column(Text(column), overflow="fold", justify=justify)
     for row in rows:
-        table.add_row(*map(Text, row))
+        cells = [Text(cell) for cell in row]
+        for column, cell in zip(head.columns, cells, strict=True):
+            for word, style in styles.get(column, {}).items():
+                cell.highlight_words([word], style)
+        table.add_row(*cells)
     return table
 
 
-def rich_all(tables: Iterable[Table]) -> Any:
+def rich_all(tables: Iterable[Table], styles: Mapping[str, Mapping[str, str]] = _NONE) -> Any:
     """Tables for a terminal, one below the other."""
     from rich.console import Group
 
-    return Group(*(rich(*one) for one in tables))
+    return Group(*(rich(*one, styles) for one in tables))
 
 
 def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
@@ -65,15 +80,26 @@ def plain_all(tables: Iterable[Table]) -> str:
     return "\n\n".join(plain(*one) for one in tables)
 
 
-def html(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
-    """The table as HTML that loads nothing from elsewhere, in the style of the page around it."""
+def html(
+    head: Head,
+    rows: Sequence[tuple[str, ...]],
+    pictures: Mapping[str, Callable[[str], str | None]] | None = None,
+) -> str:
+    """The table as HTML that loads nothing from elsewhere, in the style of the page around it.
+
+    Args:
+        head: Its title and its columns.
+        rows: Its cells.
+        pictures: For some columns, what is drawn in the place of a cell: HTML, or None for none.
+    """
+    drawing = [(pictures or {}).get(column) for column in head.columns]
     styles = [' style="text-align:right"' * (column in head.numbers) for column in head.columns]
     lines = [
         "<table>",
-        f"<caption>{markup.escape(head.title)}</caption>",
-        f"<thead>{_html_row('th', head.columns, styles)}</thead>",
+        f"<caption>{'<br>'.join(map(markup.escape, head.title.splitlines()))}</caption>",
+        f"<thead>{_html_row('th', map(markup.escape, head.columns), styles)}</thead>",
         "<tbody>",
-        *(_html_row("td", row, styles) for row in rows),
+        *(_html_row("td", map(_cell, row, drawing), styles) for row in rows),
         "</tbody>",
         "</table>",
     ]
@@ -85,7 +111,11 @@ def html_all(tables: Iterable[Table]) -> str:
     return "\n".join(html(*one) for one in tables)
 
 
-def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+def _cell(cell: str, draw: Callable[[str], str | None] | None) -> str:
+    return (draw(cell) if draw else None) or markup.escape(cell)
+
+
+def _html_row(tag: str, cells: Iterable[str], styles: Sequence[str]) -> str:
     pairs = zip(cells, styles, strict=True)
-    inner = "".join(f"<{tag}{style}>{markup.escape(cell)}</{tag}>" for cell, style in pairs)
+    inner = "".join(f"<{tag}{style}>{cell}</{tag}>" for cell, style in pairs)
     return f"<tr>{inner}</tr>"

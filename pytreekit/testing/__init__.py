@@ -6,6 +6,7 @@ checked as everywhere: what does not fit raises `ptk.SpecError`.
 
 from __future__ import annotations
 
+from .golden_plans import assert_plan_matches as assert_plan_matches
 from .loop import assert_matches_loop as assert_matches_loop
 from .plans import assert_plan as assert_plan
 from .traces import SingleTrace as SingleTrace
@@ -16,6 +17,7 @@ __all__ = [
     "SingleTrace",
     "assert_matches_loop",
     "assert_plan",
+    "assert_plan_matches",
     "assert_single_trace",
     "assert_trees_match",
 ]

@@ -8,13 +8,20 @@ from collections.abc import Callable
 import jax
 from rich.console import Console
 
-from . import declared, ensemble, shardings, vmap
+from . import declared, ensemble, gradients, plans, shardings, vmap
 from .digits import Digits, load
 from .screen import Screen
 
 Part = Callable[[Screen, Digits], None]
 
-PARTS: tuple[Part, ...] = (vmap.run, declared.run, ensemble.run, shardings.run)
+PARTS: tuple[Part, ...] = (
+    vmap.run,
+    declared.run,
+    ensemble.run,
+    gradients.run,
+    shardings.run,
+    plans.run,
+)
 """What is shown, in order. A part needs nothing of the parts before it."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, TypeAlias
 
 import jax
@@ -12,6 +13,9 @@ from ..show import values
 from . import paths
 from .difference import Difference
 from .paths import KeyPath
+
+_PACKED = re.compile(r"(?:u?int|float)([124])(?!\d)")
+"""Dtypes of which XLA puts several elements into a byte."""
 
 Number: TypeAlias = bool | int | float | complex
 """Python's numbers, of which an array of rank 0 can be made."""
@@ -26,7 +30,14 @@ def is_array(leaf: Any) -> bool:
 
 def size_in_bytes(leaf: Any) -> int:
     """What an array takes; nothing, for what is none."""
-    return math.prod(leaf.shape) * leaf.dtype.itemsize if is_array(leaf) else 0
+    return bytes_of(math.prod(leaf.shape), leaf.dtype) if is_array(leaf) else 0
+
+
+def bytes_of(elements: int, dtype: Any) -> int:
+    """The bytes of so many elements, as XLA counts them."""
+    packed = _PACKED.match(str(dtype))
+    bits = int(packed[1]) if packed else 8 * dtype.itemsize
+    return -(-elements * bits // 8)
 
 
 def is_number(leaf: Any) -> bool:

@@ -1,0 +1,1 @@
+"""How a tree lies on a mesh, as one value: placed, made, constrained, verified, shown."""

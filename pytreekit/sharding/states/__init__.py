@@ -1,0 +1,1 @@
+"""The specs of an optimizer's state, from those of the parameters."""

@@ -1,0 +1,69 @@
+"""A progress bar for work that takes long, on a terminal alone. rich loads only when it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+Advance: TypeAlias = Callable[[int], None]
+"""What is called with the bytes that are done."""
+
+PATIENCE = 1.0
+"""Seconds of work after which a bar is shown."""
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int, *, show: bool | None) -> Iterator[Advance]:
+    """A bar on the standard error that is gone when the work is done.
+
+    Args:
+        what: What is done: `"placing"`.
+        total: The bytes in all.
+        show: Whether to show it; None does on a terminal, if the work takes longer than a second.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield _nothing
+        return
+    with contextlib.ExitStack() as stack:
+        yield _Bar(what, total, stack, 0.0 if show else PATIENCE)
+
+
+class _Bar:
+    """A bar that shows itself once the work has taken a while."""
+
+    def __init__(self, what: str, total: int, stack: contextlib.ExitStack, patience: float) -> None:
+        self._what, self._total, self._stack = what, total, stack
+        self._from = time.monotonic() + patience
+        self._done = 0
+        self._shown: tuple[Any, Any] | None = None
+
+    def __call__(self, more: int) -> None:
+        self._done += more
+        if self._shown is None and time.monotonic() >= self._from:
+            self._shown = self._start()
+        if self._shown is not None:
+            bar, task = self._shown
+            bar.update(task, completed=self._done)
+
+    def _start(self) -> tuple[Any, Any]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        console = Console(stderr=True)
+        bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self._stack.enter_context(bar)
+        return bar, bar.add_task(self._what, total=self._total)
+
+
+def _nothing(_: int) -> None:
+    """No bar."""

@@ -1,0 +1,31 @@
+"""Numbers of bytes, and shares, for people to read."""
+
+from __future__ import annotations
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+
+
+def in_bytes(number: int) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> in_bytes(1), in_bytes(800), in_bytes(3 * 2**20)
+    ('1 byte', '800 bytes', '3.0 MiB')
+    """
+    if number == 1:
+        return "1 byte"
+    size, unit = float(number), 0
+    while size >= _STEP and unit < len(_UNITS) - 1:
+        size, unit = size / _STEP, unit + 1
+    return f"{size:,.1f} {_UNITS[unit]}" if unit else f"{number} bytes"
+
+
+def percent(share: float) -> str:
+    """A share of one in percent.
+
+    >>> percent(0.5), percent(0.0004), percent(0.0)
+    ('50.0%', '0.04%', '0%')
+    """
+    if not share:
+        return "0%"
+    return f"{share:.1%}" if share >= 0.001 else f"{share:.2%}"  # noqa: PLR2004
