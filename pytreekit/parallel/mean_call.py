@@ -90,7 +90,6 @@ class MeanCall(ShardCall):
             )
             for binding in self.bindings
         ]
-        count = len(self.args)
         if not self.kwargs:
             return dataclasses.replace(loss, in_axes=tuple(trees))
         names = [its.parameter for its in self.passed]
@@ -100,13 +99,13 @@ class MeanCall(ShardCall):
 def check_mean_call(call: MeanCall, loss: MappedLoss) -> list[Finding]:
     """What is wrong with a call: the mesh, the specs, sizes, and what cannot be differentiated."""
     found = [*[Finding(fault) for fault in call.faults], *check_around(), *_check_entries(call)]
+    pad = Advice(f"on_indivisible = {PAD!r}", _padding)
     for fault, repairs in check_arguments(call):
-        if fault.code == "PTK303":
-            if call.on_indivisible == PAD:
-                continue
-            repairs = (*repairs, Advice(f"on_indivisible = {PAD!r}", _padding))
-        fact = fault.fact.replace("axis_names", "axis")
-        found.append(Finding(dataclasses.replace(fault, fact=fact), repairs))
+        ragged = fault.code == "PTK303"
+        if ragged and call.on_indivisible == PAD:
+            continue
+        told = dataclasses.replace(fault, fact=fault.fact.replace("axis_names", "axis"))
+        found.append(Finding(told, (*repairs, pad) if ragged else repairs))
     if found:
         return found
     return [*_check_axes(call)] or _check_loss(call, loss)

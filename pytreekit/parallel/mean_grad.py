@@ -230,7 +230,7 @@ def _mapped(call: MeanCall) -> list[ShardLeaf]:
 
 
 def _padded(leaf: Any, dim: int | None, missing: int) -> Any:
-    """A leaf with its last example again, so that a loss is as finite there as it is on real ones."""
+    """A leaf with its last example again: a loss is as finite there as it is on a real one."""
     if dim is None or not missing:
         return leaf
     leaf = jnp.asarray(leaf)
