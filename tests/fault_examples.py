@@ -596,6 +596,25 @@ def _() -> Any:
     return ptk.pmap(lambda x, n: x**n, static_broadcasted_argnums=2)(XS, 2)
 
 
+@example("PTK508")
+def _() -> Any:
+    def step(state: Any, batch: Any) -> Any:
+        return {"w": state["w"] - batch.mean(0), "step": state["step"] + 1}
+
+    state = {"w": jnp.ones(3), "step": jnp.zeros(())}
+    return ptk.data_parallel(step, mesh=devices(8))(state, jnp.ones((8, 3)))
+
+
+@example("PTK509")
+def _() -> Any:
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return jnp.mean((x @ w - y) ** 2)
+
+    mesh = {"data": 4, "model": 2}
+    mean = ptk.data_parallel_grad(loss, mesh=mesh, batch=(P("data"), P("data", "model")))
+    return mean.plan(jnp.ones(3), jnp.ones((8, 3)), jnp.ones((8, 2)))
+
+
 @example("PTK301")
 def _() -> Any:
     specs = {"params": {"w": P("model"), "b": P("modle")}, "x": P("data"), ...: None}
