@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -43,6 +44,8 @@ def _put(leaf: Any, sharding: NamedSharding, *, copy: bool) -> Any:
             and its.is_equivalent_to(sharding, leaf.ndim)
         ):
             return leaf
+        # Even by may_alias=False, a device that has the whole already keeps its own buffer.
+        leaf = jnp.copy(leaf) if copy else leaf
     return jax.device_put(leaf, sharding, may_alias=False if copy else None)
 
 

@@ -99,6 +99,8 @@ class MeanCall(ShardCall):
 def check_mean_call(call: MeanCall, loss: MappedLoss) -> list[Finding]:
     """What is wrong with a call: the mesh, the specs, sizes, and what cannot be differentiated."""
     found = [*[Finding(fault) for fault in call.faults], *check_around(), *_check_entries(call)]
+    if not isinstance(call.batch, PartitionSpec | tuple | dict):
+        return found
     pad = Advice(f"on_indivisible = {PAD!r}", _padding)
     for fault, repairs in check_arguments(call):
         ragged = fault.code == "PTK303"
