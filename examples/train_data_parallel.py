@@ -2,15 +2,16 @@
 
     python examples/train_data_parallel.py --processes 2
 
-starts two processes with four simulated devices each, and waits for them. Each reads its own part of
-every batch, and has its own part of the parameters and of Adam's state, as a plan says. They save to
-one checkpoint; run again with the same `--folder` and more `--steps`, they go on from the last one.
-On machines of a cluster, start it on each with `--process` and `--coordinator`. Whoever dies, the
-others end within seconds, by `--heartbeat`, and none waits for ever.
+starts two processes with four simulated devices each, and waits for them. Each reads its own part
+of every batch, and has its own part of the parameters and of Adam's state, as a plan says. They
+save to one checkpoint; run again with the same `--folder` and more `--steps`, they go on from the
+last one. On machines of a cluster, start it on each with `--process` and `--coordinator`. When one
+of them dies, the others end within seconds, by `--heartbeat`, and none waits for ever.
 """
 
 import argparse
 import contextlib
+import functools
 import os
 import socket
 import subprocess
@@ -70,13 +71,9 @@ def batch_of(number: int, mesh: Mesh) -> dict[str, Array]:
     """A batch over all processes, made of the part that each of them has read."""
     size = BATCH // jax.process_count()
     first = size * jax.process_index()
-    its, sharding = (
-        rows(number, slice(first, first + size)),
-        NamedSharding(mesh, PartitionSpec("data")),
-    )
-    return {
-        name: jax.make_array_from_process_local_data(sharding, part) for name, part in its.items()
-    }
+    sharding = NamedSharding(mesh, PartitionSpec("data"))
+    make = functools.partial(jax.make_array_from_process_local_data, sharding)
+    return jax.tree.map(make, rows(number, slice(first, first + size)))
 
 
 def plan_of(mesh: Mesh) -> ptk.ShardingPlan:

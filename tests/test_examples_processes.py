@@ -1,4 +1,4 @@
-"""Training in two real processes: their numbers, the death of one of them, and going on after it."""
+"""Training in two real processes: their numbers, the death of one, and going on after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib.util
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +55,7 @@ def saved(folder: Path) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     pytest.importorskip("orbax.checkpoint")
     spec = importlib.util.spec_from_file_location("train_data_parallel", SCRIPT)
     assert spec is not None
@@ -88,7 +87,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     running = run(steps, place / "resumed")
     assert example.wait(running, START, grace=END) == 0, (place / "resumed").read_text()
     both = losses(place / "killed"), losses(place / "resumed")
-    yield Runs(example, *both, code, seconds, folder, steps)
+    return Runs(example, *both, code, seconds, folder, steps)
 
 
 def test_a_process_ends_soon_after_another_has_died(runs: Runs) -> None:
