@@ -8,7 +8,10 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,13 +25,17 @@ from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
+from .quick import STUCK, ending
+
+ROOT = Path(__file__).parents[1]
 XS = jnp.arange(24.0).reshape(8, 3)
 
 
 def outcome(pmap: Callable[..., Any], fun: Any, args: Any, kwargs: Any, **options: Any) -> Any:
     try:
-        out = pmap(fun, **options)(*args, **kwargs)
-        return jax.tree.map(np.asarray, out)
+        with ending():
+            out = pmap(fun, **options)(*args, **kwargs)
+            return jax.tree.map(np.asarray, out)
     except Exception as error:
         return error
 
@@ -83,6 +90,16 @@ def test_takes_what_jax_takes(call: Any) -> None:
     elif not isinstance(theirs, Exception):
         assert not isinstance(ours, Exception), ours
         jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_devices_that_wait_for_ever_end_the_run() -> None:
+    work = "import time; from tests.quick import ending\nwith ending(0.1): time.sleep(60)"
+    run = subprocess.run(
+        [sys.executable, "-c", work], cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=50,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == STUCK
+    assert "stuck for 0.1 seconds" in run.stderr
 
 
 def test_beyond_jax_it_takes_what_vmap_takes() -> None:
