@@ -467,9 +467,10 @@ def test_pictures_are_whole_escaped_and_load_nothing() -> None:
     assert sum(areas) == pytest.approx(880 * 440, rel=0.02)
 
 
-def test_tables_on_a_terminal() -> None:
+def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
+    monkeypatch.delenv("NO_COLOR", raising=False)
     stream = io.StringIO()
     Console(file=stream, width=100, force_terminal=True, color_system="standard").print(PLAN)
     assert "\x1b[1;33m/model" in stream.getvalue()
