@@ -8,7 +8,7 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
 
@@ -18,7 +18,7 @@ from ..show import values
 from ..show.errors import SpecError, SpecWarning
 from ..specs import arguments
 from ..specs.hints import with_hints
-from ..specs.wrapping import BoundTo, dress, standing
+from ..specs.wrapping import BoundTo, Transformed
 from ..trees.structures import StructureCache
 from .annotations import Declared, declared
 from .call import Call
@@ -38,7 +38,7 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 
-class Vmapped(Generic[P, R]):
+class Vmapped(Transformed[P, R]):
     """A function mapped over a batch axis, and checked: what `ptk.vmap` returns.
 
     It is called as the function is, with batched arguments. Name, docstring and signature are the
@@ -46,13 +46,8 @@ class Vmapped(Generic[P, R]):
     To type checkers it takes and returns what the function does.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
-        dress(self, written.fun)
-        self._written = written
+        super().__init__(written, axis_size=axis_size, checks=checks)
         self._axis_size = axis_size
         self._checks = checks
         self._options = {
@@ -267,17 +262,6 @@ class Vmapped(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else VmappedMethod(self, instance)
 
-    def __reduce__(self) -> Any:
-        place = standing(self)
-        if place is self:
-            return self.__qualname__  # found where it is defined, as functions are
-        written, decorates = self._written, False
-        if isinstance(place, Vmapped) and place.__wrapped__ is written.fun:
-            # The function itself cannot be found: what it was decorated to stands in its place.
-            written, decorates = dataclasses.replace(written, fun=place), True
-        again = functools.partial(_again, type(self), checks=self._checks, decorates=decorates)
-        return again, (written, self._axis_size)
-
     def __repr__(self) -> str:
         return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
@@ -295,21 +279,6 @@ class VmappedMethod(BoundTo[P, R]):
     def in_chunks(self, chunk_size: int | None) -> VmappedMethod[P, R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
-
-
-def _again(
-    kind: type[Vmapped[..., Any]],
-    written: Written,
-    axis_size: Any,
-    *,
-    checks: bool,
-    decorates: bool,
-) -> Vmapped[..., Any]:
-    """A mapped function from what copies and pickles carry of it."""
-    if decorates:
-        decorated: Any = written.fun
-        written = dataclasses.replace(written, fun=decorated.__wrapped__)
-    return kind(written, axis_size, checks=checks)
 
 
 Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]

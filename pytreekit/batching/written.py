@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import common_spec, raise_faults
 from ..specs import arguments
 from ..specs.bind import check_sorts
 from ..specs.finding import Finding
@@ -227,13 +227,11 @@ def raise_written(written: Written) -> None:
         SpecError: With all that is wrong with them.
     """
     faults, repaired = with_hints(written, check_written)
-    names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-    where = names.pop() if len(names) == 1 else ""
-    if faults:
-        raise SpecError(
-            faults,
-            doing=f"{written.doing}({values.function(written.fun)})",
-            where=where,
-            when="on wrapping",
-            repaired=getattr(repaired, where, None) if where and repaired else None,
-        ) from None
+    where = common_spec(faults)
+    raise_faults(
+        faults,
+        f"{written.doing}({values.function(written.fun)})",
+        where=where,
+        when="on wrapping",
+        repaired=getattr(repaired, where, None) if where and repaired else None,
+    )

@@ -19,7 +19,7 @@ from ..batching.vmapped import Vmapped
 from ..batching.written import Written, check_written
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError, raise_faults
+from ..show.errors import SpecError, common_spec, raise_faults
 from ..specs.finding import Finding
 from ..specs.hints import with_hints
 from ..specs.rest import marked
@@ -157,11 +157,10 @@ class MappedLoss:
         if faults or look:
             faults = self._with_value(args, kwargs, faults)
         if faults:
-            roots = {fault.spec_path.partition("[")[0] for fault in faults}
             raise_faults(
                 faults,
                 doing=self.loss.told,
-                where=roots.pop() if len(roots) == 1 else "",
+                where=common_spec(faults),
                 when="before tracing",
                 repaired=repaired.repaired_axes(call) if repaired else None,
             )

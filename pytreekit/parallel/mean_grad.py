@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec
+from typing import Any, ParamSpec
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +17,23 @@ from ..gradients.loss import Loss
 from ..gradients.mapped_loss import MappedLoss
 from ..gradients.norms import accumulator
 from ..show import values
-from ..show.errors import raise_faults
+from ..show.errors import common_spec, raise_faults
 from ..specs import arguments
 from ..specs.hints import with_hints
-from ..specs.wrapping import dress
-from ..trees.structures import MOST, StructureCache
+from ..specs.wrapping import Transformed
 from .devices import check_devices, mesh_of, within
 from .grid import grid_of
+from .known import KnownCalls
 from .laid_out import constrained, placed
 from .mean_call import WHOLE, MeanCall, check_mean_call
 from .shard_call import ShardLeaf
-from .shard_check import kinds_of
 from .shard_plan import ShardPlan, plan_shards
 
 P = ParamSpec("P")
 
 
-class Mean(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Mean:
     """The options of `data_parallel_grad` as they are written."""
 
     fun: Callable[..., Any]
@@ -44,24 +44,19 @@ class Mean(NamedTuple):
     on_indivisible: str
 
 
-class MeanGrad(Generic[P]):
+class MeanGrad(Transformed[P, Any]):
     """A loss of one example, over devices: what `ptk.data_parallel_grad` returns.
 
     It is called as the loss is, with batches in the place of one example.
     """
 
-    __wrapped__: Callable[P, Any]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Mean) -> None:
-        dress(self, written.fun)
-        self._written = written
+        super().__init__(written)
         self._name = values.function(written.fun)
         doing = "data_parallel_grad"
         loss = Loss(written.fun, argnums.read(0), has_aux=written.has_aux, doing=doing)
         self._loss = MappedLoss(loss)
-        self._known = StructureCache()
+        self._known = KnownCalls()
         self._jitted = jax.jit(self._body)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -78,15 +73,7 @@ class MeanGrad(Generic[P]):
         except ValueError:
             self._checked(its_args, its_kwargs)  # a dict whose keys do not sort
             raise
-        key = (jax.sharding.get_abstract_mesh(), kinds_of(leaves))
-        known = self._known.get(structure)
-        specs = known and known.get(key)
-        if specs is None:
-            specs = self._specs(its_args, its_kwargs)
-            if known is None or len(known) >= MOST:
-                known = {}
-                self._known.put(structure, known)
-            known[key] = specs
+        specs = self._known.get(structure, leaves, lambda: self._specs(its_args, its_kwargs))
         mesh = mesh_of(self._written.mesh)
         its_args, its_kwargs = structure.unflatten(placed(leaves, specs, mesh))
         with within(mesh):
@@ -209,12 +196,8 @@ class MeanGrad(Generic[P]):
 
     def _raise(self, faults: Sequence[Fault]) -> None:
         __tracebackhide__ = True
-        names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-        where = names.pop() if len(names) == 1 else ""
-        raise_faults(faults, self._loss.loss.told, where=where, when="before tracing")
-
-    def __reduce__(self) -> Any:
-        return type(self), (self._written,)
+        told = {"where": common_spec(faults), "when": "before tracing"}
+        raise_faults(faults, self._loss.loss.told, **told)
 
     def __repr__(self) -> str:
         return f"<data_parallel_grad of {self._name}>"

@@ -18,9 +18,9 @@ from ..batching.outputs import Output, OutputCheck, Refusal
 from ..batching.transform import Batched
 from ..show import values
 from ..trees.structures import MOST
+from .known import kinds_of
 from .pmap_call import Static, is_inside
 from .returned import ReturnRefused
-from .shard_check import kinds_of
 
 _NO_MESH = AbstractMesh((), ())
 

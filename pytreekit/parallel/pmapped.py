@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
 import jax
 
@@ -14,9 +13,9 @@ from ..batching.plan import VmapPlan, plan_call
 from ..batching.written import Written
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import SpecError, common_spec, raise_faults
 from ..specs.hints import with_hints
-from ..specs.wrapping import BoundTo, dress, standing
+from ..specs.wrapping import BoundTo, Transformed
 from ..trees.structures import StructureCache
 from .on_devices import OnDevices
 from .pmap_call import PmapCall, Static, check_pmap_call, with_statics
@@ -38,20 +37,15 @@ class Placed(NamedTuple):
     axis_size: int | None
 
 
-class Pmapped(Generic[P, R]):
+class Pmapped(Transformed[P, R]):
     """A function mapped over devices, and checked: what `ptk.pmap` returns.
 
     It is called as the function is, with an example for each device. Name, docstring and signature
     are the function's; in a class body it becomes a method; it pickles as the function does.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Written, placed: Placed) -> None:
-        dress(self, written.fun)
-        self._written = written
+        super().__init__(written, placed=placed)
         self._placed = placed
         self._name = values.function(written.fun)
         self._doing = f"{written.doing}({self._name})"
@@ -205,15 +199,8 @@ class Pmapped(Generic[P, R]):
 
     def _raise(self, faults: Sequence[Fault], repaired: Any = None) -> None:
         __tracebackhide__ = True
-        names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-        if faults:
-            raise SpecError(
-                faults,
-                doing=self._doing,
-                where=names.pop() if len(names) == 1 else "",
-                when="before tracing",
-                repaired=repaired,
-            ) from None
+        told = {"where": common_spec(faults), "when": "before tracing"}
+        raise_faults(faults, self._doing, **told, repaired=repaired)
 
     def _raise_refused(self, refusal: Exception) -> None:
         __tracebackhide__ = True
@@ -242,17 +229,6 @@ class Pmapped(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else PmappedMethod(self, instance)
 
-    def __reduce__(self) -> Any:
-        place = standing(self)
-        if place is self:
-            return self.__qualname__  # found where it is defined, as functions are
-        written, decorates = self._written, False
-        if isinstance(place, Pmapped) and place.__wrapped__ is written.fun:
-            # The function itself cannot be found: what it was decorated to stands in its place.
-            written, decorates = dataclasses.replace(written, fun=place), True
-        again = functools.partial(_again, type(self), decorates=decorates)
-        return again, (written, self._placed)
-
     def __repr__(self) -> str:
         return f"<pmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
@@ -263,13 +239,3 @@ class PmappedMethod(BoundTo[P, R]):
     def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Pmapped.plan`, with the instance as the first argument."""
         return self.__func__.plan(self.__self__, *args, **kwargs)
-
-
-def _again(
-    kind: type[Pmapped[..., Any]], written: Written, placed: Placed, *, decorates: bool
-) -> Pmapped[..., Any]:
-    """A function over devices from what copies and pickles carry of it."""
-    decorated: Any = written.fun
-    if decorates:
-        written = dataclasses.replace(written, fun=decorated.__wrapped__)
-    return kind(written, placed)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 from jax.sharding import PartitionSpec
 
 from ..faults import Fault
@@ -220,15 +219,3 @@ def check_out_specs(call: ShardCall) -> list[Finding]:
             new = _instead(value, its)
             found.append(Finding(fault, tuple(WriteOut(path, its) for its in new)))
     return found
-
-
-def kinds_of(leaves: list[Any]) -> tuple[Any, ...]:
-    """What the check of a call goes by: what JAX takes each leaf for, else its type."""
-    return tuple(map(_kind, leaves))
-
-
-def _kind(leaf: Any) -> Any:
-    if isinstance(leaf, jax.Array):
-        return leaf.aval
-    aval = values.typeof(leaf)
-    return type(leaf) if aval is None else aval

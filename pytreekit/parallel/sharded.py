@@ -7,24 +7,24 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import jax
 
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import SpecError, common_spec, raise_faults
 from ..specs import arguments
 from ..specs.hints import with_hints
 from ..specs.ruled import is_rules
-from ..specs.wrapping import BoundTo, dress, standing
+from ..specs.wrapping import BoundTo, Transformed
 from ..trees import paths
-from ..trees.structures import MOST, StructureCache
 from .devices import check_devices
 from .grid import Grid, grid_of
+from .known import KnownCalls
 from .returned import Returned, ReturnRefused, refuse
 from .shard_call import ShardCall
-from .shard_check import check_shard_call, kinds_of
+from .shard_check import check_shard_call
 from .shard_plan import ShardPlan, plan_shards
 
 P = ParamSpec("P")
@@ -33,7 +33,8 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 
-class Split(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Split:
     """The options of `shard_map` as they are written."""
 
     fun: Callable[..., Any]
@@ -44,22 +45,17 @@ class Split(NamedTuple):
     check_vma: bool
 
 
-class Sharded(Generic[P, R]):
+class Sharded(Transformed[P, R]):
     """A function mapped over shards, and checked: what `ptk.shard_map` returns.
 
     It is called as the function is, with whole arguments. Name, docstring and signature are the
     function's; in a class body it becomes a method; it copies and pickles as the function does.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Split) -> None:
-        dress(self, written.fun)
-        self._written = written
+        super().__init__(written)
         self._name = values.function(written.fun)
-        self._known = StructureCache()
+        self._known = KnownCalls()
         self._has_rules = _has_rules(written.out_specs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -75,15 +71,9 @@ class Sharded(Generic[P, R]):
         except ValueError:
             self._raise_faults(self._call(args, kwargs))  # a dict whose keys do not sort
             raise
-        key = (jax.sharding.get_abstract_mesh(), kinds_of(leaves))
-        known = self._known.get(structure)
-        over = known and known.get(key)
-        if over is None:
-            over = self._over_shards(args, kwargs, structure)
-            if known is None or len(known) >= MOST:
-                known = {}
-                self._known.put(structure, known)
-            known[key] = over
+        over = self._known.get(
+            structure, leaves, lambda: self._over_shards(args, kwargs, structure)
+        )
         try:
             return over(leaves)
         except ReturnRefused as refusal:
@@ -138,7 +128,7 @@ class Sharded(Generic[P, R]):
             mesh: A `Mesh`; an `AbstractMesh` or a dict of sizes, for plans that need no devices;
                 or None for the mesh that `jax.set_mesh` has set.
         """
-        return type(self)(self._written._replace(mesh=mesh))
+        return type(self)(dataclasses.replace(self._written, mesh=mesh))
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ShardCall:
         its = self._written
@@ -223,15 +213,8 @@ class Sharded(Generic[P, R]):
 
     def _raise(self, faults: Sequence[Fault], repaired: Any = None) -> None:
         __tracebackhide__ = True
-        names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-        if faults:
-            raise SpecError(
-                faults,
-                doing=f"shard_map({self._name})",
-                where=names.pop() if len(names) == 1 else "",
-                when="before tracing",
-                repaired=repaired,
-            ) from None
+        told = {"where": common_spec(faults), "when": "before tracing"}
+        raise_faults(faults, f"shard_map({self._name})", **told, repaired=repaired)
 
     def _raise_refused(self, refusal: ReturnRefused) -> None:
         __tracebackhide__ = True
@@ -259,16 +242,6 @@ class Sharded(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else ShardedMethod(self, instance)
 
-    def __reduce__(self) -> Any:
-        place = standing(self)
-        if place is self:
-            return self.__qualname__  # found where it is defined, as functions are
-        written, decorates = self._written, False
-        if isinstance(place, Sharded) and place.__wrapped__ is written.fun:
-            # The function itself cannot be found: what it was decorated to stands in its place.
-            written, decorates = written._replace(fun=place), True
-        return functools.partial(_again, type(self), decorates=decorates), (written,)
-
     def __repr__(self) -> str:
         return f"<shard_map of {self._name}, in_specs={values.spec(self._written.in_specs)}>"
 
@@ -283,12 +256,6 @@ class ShardedMethod(BoundTo[P, R]):
     def over(self, mesh: Any) -> ShardedMethod[P, R]:
         """As `Sharded.over`, of the same instance."""
         return ShardedMethod(self.__func__.over(mesh), self.__self__)
-
-
-def _again(kind: type[Sharded[..., Any]], written: Split, *, decorates: bool) -> Sharded[..., Any]:
-    """A function over shards from what copies and pickles carry of it."""
-    decorated: Any = written.fun
-    return kind(written._replace(fun=decorated.__wrapped__) if decorates else written)
 
 
 def _raise_again(faults: tuple[Fault, ...], repaired: Any, leaves: list[Any]) -> None:

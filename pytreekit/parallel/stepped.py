@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +12,15 @@ from jax.sharding import PartitionSpec
 
 from ..faults import Fault
 from ..show import values
-from ..show.errors import raise_faults
+from ..show.errors import common_spec, raise_faults
 from ..specs import arguments
 from ..specs.hints import with_hints
-from ..specs.wrapping import dress
-from ..trees.structures import MOST, StructureCache
+from ..specs.wrapping import Transformed
 from .devices import check_devices, mesh_of, within
 from .grid import Grid, grid_of
+from .known import KnownCalls
 from .laid_out import constrained, placed
 from .returned import ReturnRefused
-from .shard_check import kinds_of
 from .shard_plan import ShardPlan, plan_shards
 from .step_call import BATCH, STATE, StepCall, check_step_call, split_first
 from .step_return import check_new_state, check_step_return, spec_of
@@ -29,7 +29,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Step(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Step:
     """The options of `data_parallel` as they are written."""
 
     fun: Callable[..., Any]
@@ -40,21 +41,16 @@ class Step(NamedTuple):
     donate_state: bool
 
 
-class DataParallel(Generic[P, R]):
+class DataParallel(Transformed[P, R]):
     """A training step over devices, and checked: what `ptk.data_parallel` returns.
 
     It is called as the step is. Name, docstring and signature are the step's.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Step) -> None:
-        dress(self, written.fun)
-        self._written = written
+        super().__init__(written)
         self._name = values.function(written.fun)
-        self._known = StructureCache()
+        self._known = KnownCalls()
         self._jitted = jax.jit(self._body, donate_argnums=(0,) if written.donate_state else ())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -126,15 +122,7 @@ class DataParallel(Generic[P, R]):
         except ValueError:
             self._checked(args, kwargs)  # a dict whose keys do not sort
             raise
-        key = (jax.sharding.get_abstract_mesh(), kinds_of(leaves))
-        known = self._known.get(structure)
-        specs = known and known.get(key)
-        if specs is None:
-            specs = self._specs(args, kwargs)
-            if known is None or len(known) >= MOST:
-                known = {}
-                self._known.put(structure, known)
-            known[key] = specs
+        specs = self._known.get(structure, leaves, lambda: self._specs(args, kwargs))
         mesh, copied = mesh_of(self._written.mesh), 0
         if self._written.donate_state:
             copied = jax.tree.structure(args[0]).num_leaves
@@ -188,13 +176,9 @@ class DataParallel(Generic[P, R]):
 
     def _raise(self, faults: Sequence[Fault], when: str = "before tracing") -> None:
         __tracebackhide__ = True
-        names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-        where = names.pop() if len(names) == 1 else ""
+        where = common_spec(faults)
         where = where if where in {STATE, BATCH, "mesh"} else ""
         raise_faults(faults, f"data_parallel({self._name})", where=where, when=when)
-
-    def __reduce__(self) -> Any:
-        return type(self), (self._written,)
 
     def __repr__(self) -> str:
         return f"<data_parallel of {self._name}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import types
@@ -15,6 +16,45 @@ from .rest import marked
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Transformed(Generic[P, R]):
+    """What a transformation makes of a function: it copies and pickles as the function does.
+
+    Args:
+        written: The options as they are written, a dataclass that has the function as `fun`.
+        more: The keywords that `type(self)` is made with besides.
+    """
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, written: Any, **more: Any) -> None:
+        dress(self, written.fun)
+        self._written = written
+        self._more = more
+
+    def __reduce__(self) -> Any:
+        place = _standing(self)
+        if place is self:
+            return self.__qualname__  # found where it is defined, as functions are
+        written = self._written
+        decorates = isinstance(place, Transformed) and place.__wrapped__ is written.fun
+        if decorates:
+            # The function itself cannot be found: what it was decorated to stands in its place.
+            written = dataclasses.replace(written, fun=place)
+        again = functools.partial(_again, type(self), decorates=decorates)
+        return again, (written, self._more)
+
+
+def _again(
+    kind: type[Transformed[..., Any]], written: Any, more: dict[str, Any], *, decorates: bool
+) -> Any:
+    """What was made of a function, from what copies and pickles carry of it."""
+    if decorates:
+        written = dataclasses.replace(written, fun=written.fun.__wrapped__)
+    return kind(written, **more)
 
 
 class BoundTo(Generic[P, R]):
@@ -65,7 +105,7 @@ def dress(wrapper: Any, fun: Any) -> None:
     functools.update_wrapper(wrapper, fun, updated=())
 
 
-def standing(wrapper: Any) -> Any:
+def _standing(wrapper: Any) -> Any:
     """What stands where a wrapped function says that it is defined; None for nothing."""
     place: Any = sys.modules.get(getattr(wrapper, "__module__", ""))
     for name in getattr(wrapper, "__qualname__", "").split("."):
