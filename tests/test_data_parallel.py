@@ -282,6 +282,34 @@ def test_wrapping_tells_what_is_no_option(wrap: Any) -> None:
     assert codes(caught) == ["PTK001"]
 
 
+class Trainer:
+    def __init__(self, rate: float) -> None:
+        self.rate, self.traced = rate, 0
+
+    @ptk.data_parallel(mesh={"data": 2})
+    def planned(self, w: Any, x: Any) -> Any:
+        return w - self.rate * x.mean(), {}
+
+    @ptk.data_parallel
+    def step(self, w: Any, x: Any) -> Any:
+        self.traced += 1
+        return w - self.rate * x.mean(), {}
+
+
+def test_a_step_may_be_a_method() -> None:
+    slow, fast = Trainer(0.5), Trainer(1.0)
+    with jax.set_mesh(mesh_of(2)):
+        for _ in range(2):
+            assert float(slow.step(1.0, XS)[0]) == 1 - 3.5 / 2
+            assert float(fast.step(1.0, XS)[0]) == 1 - 3.5
+    assert (slow.traced, fast.traced) == (1, 1)
+    assert [its.spec_path for its in slow.planned.check(1.0, XS[:3])] == ["batch"]
+    assert pickle.loads(pickle.dumps(Trainer.step)) is Trainer.step
+    again = pickle.loads(pickle.dumps(slow.step))
+    assert again.__wrapped__.__self__.rate == slow.rate
+    assert again is again.__wrapped__.__self__.step
+
+
 def test_they_are_named_like_what_they_wrap_and_pickle() -> None:
     mesh = {"data": 4}
     for its in (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from ..show.errors import common_spec, raise_faults
 from ..specs import arguments
 from ..specs.hints import with_hints
 from ..specs.wrapping import Transformed
+from ..trees.structures import MOST
 from .devices import check_devices, mesh_of, within
 from .grid import Grid, grid_of
 from .known import KnownCalls
@@ -27,6 +29,8 @@ from .step_return import check_new_state, check_step_return, spec_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+Q = ParamSpec("Q")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +48,15 @@ class Step:
 class DataParallel(Transformed[P, R]):
     """A training step over devices, and checked: what `ptk.data_parallel` returns.
 
-    It is called as the step is. Name, docstring and signature are the step's.
+    It is called as the step is. Name, docstring and signature are the step's; in a class body it
+    becomes a method, compiled for each instance.
     """
 
     def __init__(self, written: Step) -> None:
         super().__init__(written)
         self._name = values.function(written.fun)
         self._known = KnownCalls()
+        self._of: dict[int, DataParallel[..., Any]] = {}
         self._jitted = jax.jit(self._body, donate_argnums=(0,) if written.donate_state else ())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -179,6 +185,30 @@ class DataParallel(Transformed[P, R]):
         where = common_spec(faults)
         where = where if where in {STATE, BATCH, "mesh"} else ""
         raise_faults(faults, f"data_parallel({self._name})", where=where, when=when)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> DataParallel[P, R]: ...
+
+    # `Callable`, not `DataParallel`: ty and pyrefly do not split the ParamSpec of a class.
+    @overload
+    def __get__(
+        self: Callable[Concatenate[T, Q], R], instance: T, owner: type | None = None
+    ) -> DataParallel[Q, R]: ...
+
+    # Of a static method, whose first parameter takes no instance: most checkers look past that.
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> DataParallel[P, R]: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        key = id(instance)
+        if key not in self._of:  # each lookup of a method asks: what was compiled must be found
+            while len(self._of) >= MOST:
+                del self._of[next(iter(self._of))]
+            step = types.MethodType(self._written.fun, instance)
+            self._of[key] = type(self)(dataclasses.replace(self._written, fun=step))
+        return self._of[key]
 
     def __repr__(self) -> str:
         return f"<data_parallel of {self._name}>"

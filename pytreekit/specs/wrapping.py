@@ -40,6 +40,9 @@ class Transformed(Generic[P, R]):
         if place is self:
             return self.__qualname__  # found where it is defined, as functions are
         written = self._written
+        instance = getattr(written.fun, "__self__", None)
+        if instance is not None and getattr(instance, self.__name__, None) is self:
+            return getattr, (instance, self.__name__)
         decorates = isinstance(place, Transformed) and place.__wrapped__ is written.fun
         if decorates:
             # The function itself cannot be found: what it was decorated to stands in its place.
