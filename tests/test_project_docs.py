@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -35,33 +36,62 @@ def test_examples_in_the_reference_are_shown_as_code(site: Path) -> None:
     assert [page for page in pages if "<blockquote>" in page.read_text(encoding="utf-8")] == []
 
 
+PICTURE = '<img src="../a.png" alt="x">'
+DRAWN = '<script src="../assets/js/draw.js"></script>'
+
+
 @pytest.mark.parametrize(
     ("html", "told"),
     [
         ('<script src="https://cdn.example.org/a.js"></script>', "another host"),
         ('<link rel="stylesheet preload" href="//fonts.example.org/a.css">', "another host"),
-        ('<img src="gone.png">', "which is not there"),
+        ('<img src="gone.png" alt="x">', "which is not there"),
         ('<a href="../nowhere/">x</a>', "which is not there"),
         ('<a href="#nowhere">x</a>', "no such anchor"),
         ('<a href="../#nowhere">x</a>', "no such anchor"),
         ('<pre class="mermaid">graph</pre>', "another host"),
+        ('<div class="diagram">graph</div>', "no script that draws it"),
+        (DRAWN + '<div class="diagram">graph</div>', "what draws it is not there"),
+        (DRAWN + '<span class="arithmatex">x</span>', "what draws it is not there"),
+        ('<img src="../a.png">', "without a text in its place"),
     ],
 )
 def test_a_planted_fault_on_a_page_is_noticed(tmp_path: Path, html: str, told: str) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "index.html").write_text("<html><body><h1 id='top'>x</h1></body></html>")
+    (tmp_path / "a.png").touch()
+    (tmp_path / "assets" / "js").mkdir(parents=True)
+    (tmp_path / "assets" / "js" / "draw.js").touch()
     page = tmp_path / "deep" / "index.html"
-    page.write_text('<a href="../#top">x</a><a href="https://example.org/#any">x</a>')
+    page.write_text('<a href="../#top">x</a><a href="https://a.org/#any">x</a>' + PICTURE)
     assert faults(tmp_path) == []
     page.write_text(html)
     (found,) = faults(tmp_path)
     assert told in found
 
 
-def test_a_sheet_that_loads_from_another_host_is_noticed(tmp_path: Path) -> None:
+def test_what_a_sheet_loads_is_on_the_site(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p>x</p>")
-    (tmp_path / "a.css").write_text("@import '//example.org/a.css'; p {background: url(b.png)}")
-    assert faults(tmp_path) == ["a.css: loads //example.org/a.css"]
+    (tmp_path / "c.woff2").touch()
+    (tmp_path / "a.css").write_text(
+        "@import '//example.org/a.css'; p {background: url(b.png)} @font-face {src: url(c.woff2)}"
+    )
+    assert faults(tmp_path) == [
+        "/a.css: loads //example.org/a.css from another host",
+        "/a.css: loads b.png, which is not there",
+    ]
+
+
+def test_what_draws_is_as_it_was_published() -> None:
+    folder = ROOT / "docs" / "assets" / "vendor"
+    sums = [line.split() for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    assert {name for _, name in sums} == {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".txt" and path.name != "SHA256SUMS"
+    }
+    for wanted, name in sums:
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted, name
 
 
 def test_a_reference_to_a_name_that_is_gone_fails_the_build(tmp_path: Path) -> None:

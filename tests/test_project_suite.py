@@ -61,6 +61,18 @@ def test_every_python_block_of_the_pages_is_run() -> None:
     assert any(name.startswith("docs/") for name in written)
 
 
+FOLDED = """??? note "Solution"
+    ```python
+    for number in (1, 2):
+
+        print(number)
+    ```
+
+    ```text title="output"
+    1
+    2
+    ```
+"""
 PAGES_AND_VERDICTS = {
     "as-written": ('```python\nprint(1)\n```\n\n```text title="output"\n1\n```\n', True),
     "other-output": ('```python\nprint(1)\n```\n\n```text title="output"\n2\n```\n', False),
@@ -68,6 +80,8 @@ PAGES_AND_VERDICTS = {
     "output-not-shown": ("```python\nprint(1)\n```\n", False),
     "with-a-title": ("```python title='a.py'\nassert False\n```\n", False),
     "in-a-list": ("- item\n\n    ```python\n    if True:\n        assert False\n    ```\n", False),
+    "folded": (FOLDED, True),
+    "folded-other-output": (FOLDED.replace("    2", "    3"), False),
     "shared-names": ("```python\nx = 1\n```\n\nText.\n\n```python\nx + 1\n```\n", True),
 }
 
