@@ -31,14 +31,14 @@ NOTHING = "\U0010fffd"
 """A character that no font has."""
 
 UNDRAWN = """() => [
-  ...[...document.querySelectorAll("pre.mermaid, div.mermaid")]
-    .filter(its => its.tagName == "PRE" || !its.clientHeight).map(() => "a diagram is not drawn"),
+  ...[...document.querySelectorAll(".diagram")]
+    .filter(its => !its.querySelector("svg")?.clientHeight).map(() => "a diagram is not drawn"),
   ...[...document.querySelectorAll(".arithmatex")]
     .filter(its => !its.querySelector(".katex")).map(() => "a formula is not drawn"),
   ...[...document.querySelectorAll(".katex-error")].map(its => "a formula is wrong: " + its.title),
   ...[...document.images].filter(its => !its.naturalWidth).map(its => "is not drawn: " + its.src),
 ]"""
-"""What is on a page, and cannot be seen. Material draws a diagram into a closed shadow root."""
+"""What is on a page, and cannot be seen."""
 
 WITHOUT_GLYPH = """nothing => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -148,7 +148,7 @@ def _is_own(url: str, root: str) -> bool:
 
 def _seen(page: Page) -> Iterator[str]:
     """What is not as it should be on a page that has been loaded."""
-    if page.locator(".mermaid").count():
+    if page.locator(".diagram").count():
         page.wait_for_timeout(1500)  # they are drawn one after the other
     yield from page.evaluate(UNDRAWN)
     letters = page.evaluate(WITHOUT_GLYPH, NOTHING)
