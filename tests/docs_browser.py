@@ -55,6 +55,7 @@ WITHOUT_GLYPH = """nothing => {
 """The letters of a page that no font has."""
 
 SLOWEST_SEARCH_MS = 15_000
+SLOWEST_DRAWING_MS = 15_000
 
 FOUND = """wanted => {
   const [path, anchor] = wanted.split("#");
@@ -148,13 +149,22 @@ def _is_own(url: str, root: str) -> bool:
 
 def _seen(page: Page) -> Iterator[str]:
     """What is not as it should be on a page that has been loaded."""
-    if page.locator(".diagram").count():
-        page.wait_for_timeout(1500)  # they are drawn one after the other
+    _wait_for_diagrams(page)
     yield from page.evaluate(UNDRAWN)
     letters = page.evaluate(WITHOUT_GLYPH, NOTHING)
     if letters:
         yield f"no font has {''.join(letters)}"
     yield from _copied(page)
+
+
+def _wait_for_diagrams(page: Page) -> None:
+    """Let them be drawn, one after the other."""
+    from playwright import sync_api
+
+    with contextlib.suppress(sync_api.TimeoutError):  # what is still not drawn then is told
+        page.wait_for_function(
+            '() => !document.querySelector(".diagram:not(.drawn)")', timeout=SLOWEST_DRAWING_MS
+        )
 
 
 def _copied(page: Page) -> Iterator[str]:
