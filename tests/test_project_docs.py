@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
-import re
 import shutil
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import pytest
-
-import pytreekit as ptk
 
 from .docs_site import ROOT, build, faults
 
@@ -110,16 +103,3 @@ def test_a_reference_to_a_name_that_is_gone_fails_the_build(tmp_path: Path) -> N
     run = build(tmp_path / "site", tmp_path)
     assert run.returncode != 0
     assert "pytreekit.gone" in run.stdout + run.stderr
-
-
-def test_the_map_of_a_plan_is_the_one_that_its_page_makes() -> None:
-    page = (ROOT / "docs" / "en" / "tutorial" / "shardings.md").read_text(encoding="utf-8")
-    (rules,) = re.findall(r"^rules = (\[.*?^\])", page, re.MULTILINE | re.DOTALL)
-    array = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.float32)
-    shapes = {
-        "up": {"kernel": array((128, 512)), "bias": array((512,))},
-        "down": {"kernel": array((512, 128)), "bias": array((128,))},
-    }
-    plan = ptk.ShardingPlan(shapes, ast.literal_eval(rules), {"data": 2, "model": 4})
-    picture = ROOT / "docs" / "assets" / "pictures" / "plan.svg"
-    assert picture.read_text(encoding="utf-8") == plan.treemap()
