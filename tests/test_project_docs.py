@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
@@ -34,6 +35,33 @@ def test_examples_in_the_reference_are_shown_as_code(site: Path) -> None:
     pages = list((site / "reference").rglob("*.html"))
     assert pages
     assert [page for page in pages if "<blockquote>" in page.read_text(encoding="utf-8")] == []
+
+
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+CHAPTERS = sorted((ROOT / "docs" / "en" / "tutorial").glob("*.md"))
+
+
+def test_every_heading_has_an_anchor_that_all_languages_can_share() -> None:
+    pages = sorted((ROOT / "docs" / "en").rglob("*.md"))
+    bare = [
+        f"{path.name}: {line}"
+        for path in pages
+        for line in FENCED.sub("", path.read_text(encoding="utf-8")).splitlines()
+        if re.match("#+ ", line) and not re.search(r" \{#[a-z0-9-]+\}$", line)
+    ]
+    assert len(pages) > 20
+    assert bare == []
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_every_chapter_has_a_picture_exercises_and_a_self_check(chapter: Path) -> None:
+    text = chapter.read_text(encoding="utf-8")
+    exercises, check = text.split("{#exercises}")[1].split("{#self-check}")
+    assert "```mermaid" in text or "](../../assets/pictures/" in text
+    assert len(re.findall(r"^\*\*\d\.\*\* ", exercises, re.MULTILINE)) >= 3
+    for part, word in (exercises, "Solution"), (check, "Answer"):
+        questions = re.findall(r"^\*\*[^*]+\*\*(?!:)", part, re.MULTILINE)
+        assert part.count(f'??? note "{word}"') == len(questions) >= 3
 
 
 PICTURE = '<img src="../a.png" alt="x">'
