@@ -36,6 +36,8 @@
       for (const [number, diagram] of diagrams.entries()) {
         const { svg } = await mermaid.render(`diagram-${number}`, sources[number]);
         diagram.innerHTML = svg;
+        const drawing = diagram.querySelector("svg"); // on a phone it is scrolled, not shrunk away
+        drawing.style.minWidth = `min(${drawing.viewBox.baseVal.width}px, 28rem)`;
         diagram.classList.add("drawn");
       }
     };
