@@ -126,8 +126,7 @@ def read(text: str, tree: Any, mesh: Any) -> Planned:
     raise_faults(_other_leaves(found, own), doing=DOING)
     specs = own.tree([place.spec for place, _ in found.leaves])
     places = tuple(place for place, _ in found.leaves)
-    sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
-    plan = SpecPlan(specs, places, found.notes, sizes)
+    plan = SpecPlan(specs, places, found.notes, dict(found.mesh.shape))
     return planned(tree, plan, found.mesh if mesh is None else mesh)
 
 
@@ -139,11 +138,10 @@ def listed(text: str) -> Planned:
     """
     with _told():
         found = _parsed(text)
-    sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
     structure = jax.tree.structure([0] * len(found.leaves))
     parts = tuple("" if part is None else part for _, part in found.leaves)
     places = tuple(place for place, _ in found.leaves)
-    return Planned(structure, parts, places, found.notes, Axes(sizes, found.mesh))
+    return Planned(structure, parts, places, found.notes, Axes(found.mesh.shape, found.mesh))
 
 
 @contextlib.contextmanager

@@ -55,13 +55,10 @@ def _mesh(its: Planned) -> Any:
     if isinstance(mesh, Mesh):
         return mesh
     set_mesh = jax.sharding.get_abstract_mesh()
-    sizes = dict(zip(set_mesh.axis_names, set_mesh.axis_sizes, strict=True))
-    if sizes == its.axes.sizes:
+    if dict(set_mesh.shape) == its.axes.sizes:
         return set_mesh
-    told = Axes(sizes).told if sizes else "none"
-    note = f"its mesh is {its.axes.told}; jax.set_mesh has set {told}"
-    fact = "the plan has no devices"
-    raise_faults([Fault("PTK001", "", "", "plan", "", "", fact=fact, note=note)], doing=DOING)
+    told = "none" if set_mesh.empty else Axes(set_mesh.shape).told
+    raise_faults([its.no_devices(f"jax.set_mesh has set {told}")], doing=DOING)
     return None
 
 
