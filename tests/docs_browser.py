@@ -200,7 +200,9 @@ def searched(chromium: Browser, site: Path, words: Sequence[tuple[str, str, str]
         page = chromium.new_page()
         for start, word, wanted in words:
             page.goto(urljoin(root, start), wait_until="load")
-            page.locator("input.md-search__input").fill(word)
+            box = page.locator("input.md-search__input")
+            box.fill(word)
+            box.press("End")  # Material looks at what was typed when a key is let go
             try:
                 page.wait_for_function(FOUND, arg=wanted, timeout=SLOWEST_SEARCH_MS)
             except sync_api.TimeoutError:

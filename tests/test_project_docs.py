@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -26,8 +27,29 @@ def test_every_link_and_load_stays_on_the_site(site: Path) -> None:
     assert faults(site) == []
 
 
-def test_the_guide_is_in_english_at_the_root(site: Path) -> None:
-    assert '<html lang="en"' in (site / "guide" / "checked-vmap" / "index.html").read_text()
+@pytest.mark.parametrize(("language", "folder"), [("en", ""), ("ko", "ko"), ("ja", "ja")])
+def test_each_language_has_its_pages_and_searches_in_them(
+    site: Path, language: str, folder: str
+) -> None:
+    page = (site / folder / "guide" / "checked-vmap" / "index.html").read_text(encoding="utf-8")
+    assert f'<html lang="{language}"' in page
+    base = json.loads(re.findall(r'<script id="__config"[^>]*>(.*?)</script>', page)[0])["base"]
+    assert (site / folder / "guide" / "checked-vmap" / base).resolve() == (site / folder).resolve()
+    index = json.loads((site / folder / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {its["location"].split("#")[0] for its in index["docs"]}
+    assert found == {"", "faults/", *(its for its in found if its.count("/") == 2)}
+    assert len(found) == len(list((ROOT / "docs" / "en").rglob("*.md")))
+    assert index["config"]["lang"] == [language]
+
+
+def test_the_language_switch_stays_on_the_page_below_any_path(site: Path) -> None:
+    for page, links in {
+        "tutorial/vmap": ["./", "../../ko/tutorial/vmap/", "../../ja/tutorial/vmap/"],
+        "ko/tutorial/vmap": ["../../../tutorial/vmap/", "./", "../../../ja/tutorial/vmap/"],
+        "ja": ["../", "../ko/", "./"],
+    }.items():
+        text = (site / page / "index.html").read_text(encoding="utf-8")
+        assert re.findall(r'<a href="([^"]*)" hreflang', text) == links
 
 
 def test_examples_in_the_reference_are_shown_as_code(site: Path) -> None:
@@ -122,10 +144,15 @@ def test_what_draws_is_as_it_was_published() -> None:
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted, name
 
 
-def test_a_reference_to_a_name_that_is_gone_fails_the_build(tmp_path: Path) -> None:
+def test_a_reference_to_a_name_that_is_gone_fails_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("docs", "pytreekit"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    (tmp_path / "tests").mkdir()
+    for name in ("mkdocs.yml", "tests/docs_languages.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.setenv("DOCS_ONLY", "en")
     page = tmp_path / "docs" / "en" / "reference" / "engine.md"
     page.write_text(page.read_text() + "\n::: pytreekit.gone\n")
     run = build(tmp_path / "site", tmp_path)
