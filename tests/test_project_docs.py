@@ -86,6 +86,15 @@ def test_every_chapter_has_a_picture_exercises_and_a_self_check(chapter: Path) -
         assert part.count(f'??? note "{word}"') == len(questions) >= 3
 
 
+def test_the_landing_page_leads_to_every_page() -> None:
+    pages = (ROOT / "docs" / "en").rglob("*.md")
+    text = (ROOT / "docs" / "en" / "index.md").read_text(encoding="utf-8")
+    assert {its.relative_to(ROOT / "docs" / "en").as_posix() for its in pages} == {
+        "index.md",
+        *re.findall(r"\]\(([\w/-]+\.md)\)", text),
+    }
+
+
 PICTURE = '<img src="../a.png" alt="x">'
 DRAWN = '<script src="../assets/js/draw.js"></script>'
 
