@@ -159,7 +159,7 @@ def test_a_reference_to_a_name_that_is_gone_fails_the_build(
     for name in ("docs", "pytreekit"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "tests").mkdir()
-    for name in ("mkdocs.yml", "tests/docs_languages.py"):
+    for name in ("mkdocs.yml", "tests/docs_languages.py", "tests/docs_notebooks.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.setenv("DOCS_ONLY", "en")
     page = tmp_path / "docs" / "en" / "reference" / "engine.md"
