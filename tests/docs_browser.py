@@ -31,14 +31,14 @@ NOTHING = "\U0010fffd"
 """A character that no font has."""
 
 UNDRAWN = """() => [
-  ...[...document.querySelectorAll("pre.mermaid, div.mermaid")]
-    .filter(its => its.tagName == "PRE" || !its.clientHeight).map(() => "a diagram is not drawn"),
+  ...[...document.querySelectorAll(".diagram")]
+    .filter(its => !its.querySelector("svg")?.clientHeight).map(() => "a diagram is not drawn"),
   ...[...document.querySelectorAll(".arithmatex")]
     .filter(its => !its.querySelector(".katex")).map(() => "a formula is not drawn"),
   ...[...document.querySelectorAll(".katex-error")].map(its => "a formula is wrong: " + its.title),
   ...[...document.images].filter(its => !its.naturalWidth).map(its => "is not drawn: " + its.src),
 ]"""
-"""What is on a page, and cannot be seen. Material draws a diagram into a closed shadow root."""
+"""What is on a page, and cannot be seen."""
 
 WITHOUT_GLYPH = """nothing => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -55,6 +55,7 @@ WITHOUT_GLYPH = """nothing => {
 """The letters of a page that no font has."""
 
 SLOWEST_SEARCH_MS = 15_000
+SLOWEST_DRAWING_MS = 15_000
 
 FOUND = """wanted => {
   const [path, anchor] = wanted.split("#");
@@ -148,13 +149,22 @@ def _is_own(url: str, root: str) -> bool:
 
 def _seen(page: Page) -> Iterator[str]:
     """What is not as it should be on a page that has been loaded."""
-    if page.locator(".mermaid").count():
-        page.wait_for_timeout(1500)  # they are drawn one after the other
+    _wait_for_diagrams(page)
     yield from page.evaluate(UNDRAWN)
     letters = page.evaluate(WITHOUT_GLYPH, NOTHING)
     if letters:
         yield f"no font has {''.join(letters)}"
     yield from _copied(page)
+
+
+def _wait_for_diagrams(page: Page) -> None:
+    """Let them be drawn, one after the other."""
+    from playwright import sync_api
+
+    with contextlib.suppress(sync_api.TimeoutError):  # what is still not drawn then is told
+        page.wait_for_function(
+            '() => !document.querySelector(".diagram:not(.drawn)")', timeout=SLOWEST_DRAWING_MS
+        )
 
 
 def _copied(page: Page) -> Iterator[str]:
@@ -190,7 +200,9 @@ def searched(chromium: Browser, site: Path, words: Sequence[tuple[str, str, str]
         page = chromium.new_page()
         for start, word, wanted in words:
             page.goto(urljoin(root, start), wait_until="load")
-            page.locator("input.md-search__input").fill(word)
+            box = page.locator("input.md-search__input")
+            box.fill(word)
+            box.press("End")  # Material looks at what was typed when a key is let go
             try:
                 page.wait_for_function(FOUND, arg=wanted, timeout=SLOWEST_SEARCH_MS)
             except sync_api.TimeoutError:

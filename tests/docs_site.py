@@ -37,9 +37,15 @@ REL_LOADS = {
     "preload",
     "stylesheet",
 }
-CSS_LOAD = re.compile(r"(?:url\(\s*|@import\s+)['\"]?((?:https?:)?//[^'\")\s]+)", re.IGNORECASE)
+CSS_LOAD = re.compile(r"(?:url\(\s*|@import\s+)['\"]?([^'\")\s]+)", re.IGNORECASE)
 # Drawn by a script that Material would fetch from another host at reading time.
 FETCHED_LATER = {"mermaid"}
+# What draws the elements of a class: a script of ours, and what that loads where there are any.
+DRAW = "assets/js/draw.js"
+DRAWN_WITH = {
+    "diagram": ["assets/vendor/mermaid/mermaid.min.js"],
+    "arithmatex": ["assets/vendor/katex/katex.min.js", "assets/vendor/katex/katex.min.css"],
+}
 
 
 def build(target: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -61,11 +67,13 @@ def build(target: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 @dataclasses.dataclass
 class Page(HTMLParser):
-    """What one page loads, where it links to, and which anchors it has."""
+    """What one page loads and draws, where it links to, and which anchors it has."""
 
     loads: list[str] = dataclasses.field(default_factory=list)
     links: list[str] = dataclasses.field(default_factory=list)
     anchors: set[str] = dataclasses.field(default_factory=set)
+    drawn: set[str] = dataclasses.field(default_factory=set)
+    untold: list[str] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -73,14 +81,18 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what one tag adds."""
         has = {name: value or "" for name, value in attrs}
+        classes = set(has.get("class", "").split())
         self.anchors |= {has[name] for name in ("id", "name") if name in has}
+        self.drawn |= classes & DRAWN_WITH.keys()
         if tag == "a" and "href" in has:
             self.links.append(has["href"])
         elif tag == "link" and REL_LOADS & set(has.get("rel", "").split()):
             self.loads.append(has.get("href", ""))
         elif has.get(TAG_LOADS.get(tag, ""), ""):
             self.loads.append(has[TAG_LOADS[tag]])
-        self.loads += [f"//{word}" for word in FETCHED_LATER & set(has.get("class", "").split())]
+        if tag == "img" and not has.get("alt"):
+            self.untold.append(has.get("src", ""))
+        self.loads += [f"//{word}" for word in FETCHED_LATER & classes]
 
 
 def faults(site: Path) -> list[str]:
@@ -91,19 +103,19 @@ def faults(site: Path) -> list[str]:
         page.feed(file.read_text(encoding="utf-8"))
     found = [f"{url}: {fault}" for url in pages for fault in page_faults(url, pages, site)]
     for sheet in sorted(site.rglob("*.css")):
-        loads = CSS_LOAD.findall(sheet.read_text(encoding="utf-8"))
-        found += [f"{sheet.relative_to(site)}: loads {load}" for load in loads]
+        url = "/" + sheet.relative_to(site).as_posix()
+        for load in CSS_LOAD.findall(sheet.read_text(encoding="utf-8")):
+            found += [f"{url}: {fault}" for fault in load_faults(url, load, site)]
     return found if pages else ["no pages were built"]
 
 
 def page_faults(url: str, pages: dict[str, Page], site: Path) -> Iterator[str]:
     """Yield what is wrong on one page."""
     for load in pages[url].loads:
-        parts = urlsplit(urljoin(url, load))
-        if parts.netloc:
-            yield f"loads {load} from another host"
-        elif parts.scheme != "data" and not is_file(site, parts.path):
-            yield f"loads {load}, which is not there"
+        yield from load_faults(url, load, site)
+    for picture in pages[url].untold:
+        yield f"shows {picture}, without a text in its place"
+    yield from drawing_faults(pages[url], site)
     for link in pages[url].links:
         parts = urlsplit(urljoin(url, link))
         inside = not (parts.scheme or parts.netloc)
@@ -112,6 +124,24 @@ def page_faults(url: str, pages: dict[str, Page], site: Path) -> Iterator[str]:
             yield f"links to {link}, but there is no such anchor"
         elif inside and not target and not is_file(site, parts.path):
             yield f"links to {link}, which is not there"
+
+
+def drawing_faults(page: Page, site: Path) -> Iterator[str]:
+    """Yield what of a page would be left undrawn."""
+    for word in sorted(page.drawn):
+        if not any(load.endswith(DRAW) for load in page.loads):
+            yield f"has a {word}, but no script that draws it"
+        elif not all(is_file(site, path) for path in DRAWN_WITH[word]):
+            yield f"has a {word}, but what draws it is not there"
+
+
+def load_faults(url: str, load: str, site: Path) -> Iterator[str]:
+    """Yield what is wrong with one thing that a page or a sheet loads."""
+    parts = urlsplit(urljoin(url, load))
+    if parts.netloc:
+        yield f"loads {load} from another host"
+    elif parts.scheme != "data" and not is_file(site, parts.path):
+        yield f"loads {load}, which is not there"
 
 
 def is_file(site: Path, path: str) -> bool:

@@ -19,7 +19,7 @@ PLANTED = {
     "throws": ("<script>null.x</script>", "a script failed: Cannot read properties of null"),
     "lacks": ("<img src='gone.png'>", "404 "),
     "asks": ("<img src='http://127.0.0.1:9/a.png'>", "asks for http://127.0.0.1:9/a.png"),
-    "diagram": ("<pre class='mermaid'>graph</pre>", "a diagram is not drawn"),
+    "diagram": ("<div class='diagram'>graph</div>", "a diagram is not drawn"),
     "formula": ("<span class='arithmatex'>x</span>", "a formula is not drawn"),
     "letters": ("<p>\u0378</p>", "no font has \u0378"),
     "wide": ("<p style='width:500px'>x</p>", "is 110 pixels too wide for a phone"),
@@ -40,7 +40,8 @@ def written(site: Path, name: str, body: str) -> None:
     (site / name / "index.html").write_text(HEAD + body, encoding="utf-8")
 
 
-def test_what_is_planted_is_noticed_where_it_is(tmp_path: Path, chromium) -> None:
+def test_what_is_planted_is_noticed_where_it_is(tmp_path: Path, chromium, monkeypatch) -> None:
+    monkeypatch.setattr("tests.docs_browser.SLOWEST_DRAWING_MS", 200)
     written(tmp_path, "fine", "<p>한글 かな 漢字 text</p><button class='md-clipboard'>x</button>")
     for name, (body, _) in PLANTED.items():
         written(tmp_path, name, body)

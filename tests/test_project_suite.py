@@ -14,7 +14,8 @@ from jaxtyping import TypeCheckError
 import pytreekit as ptk
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# In other languages the blocks are equal, letter by letter (see test_docs_twins.py).
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "en").rglob("*.md"))]
 WRONG_KIND = "import pytreekit as ptk; ptk.Fault(101, '', '', '', '', '')"
 
 
@@ -52,7 +53,7 @@ def test_every_python_block_of_the_pages_is_run() -> None:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
         if re.match(r"[\s>*+-]*(```+|~~~+) *\{? *\.?py", line, re.IGNORECASE)
     ]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "docs", "README.md"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "docs/en", "README.md"]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert re.findall(r"^(.*::line:\d+),", listing, re.MULTILINE) == sorted(
         written, key=listing.find
@@ -61,6 +62,18 @@ def test_every_python_block_of_the_pages_is_run() -> None:
     assert any(name.startswith("docs/") for name in written)
 
 
+FOLDED = """??? note "Solution"
+    ```python
+    for number in (1, 2):
+
+        print(number)
+    ```
+
+    ```text title="output"
+    1
+    2
+    ```
+"""
 PAGES_AND_VERDICTS = {
     "as-written": ('```python\nprint(1)\n```\n\n```text title="output"\n1\n```\n', True),
     "other-output": ('```python\nprint(1)\n```\n\n```text title="output"\n2\n```\n', False),
@@ -68,6 +81,8 @@ PAGES_AND_VERDICTS = {
     "output-not-shown": ("```python\nprint(1)\n```\n", False),
     "with-a-title": ("```python title='a.py'\nassert False\n```\n", False),
     "in-a-list": ("- item\n\n    ```python\n    if True:\n        assert False\n    ```\n", False),
+    "folded": (FOLDED, True),
+    "folded-other-output": (FOLDED.replace("    2", "    3"), False),
     "shared-names": ("```python\nx = 1\n```\n\nText.\n\n```python\nx + 1\n```\n", True),
 }
 
