@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -54,6 +56,9 @@ WITHOUT_GLYPH = """nothing => {
 }"""
 """The letters of a page that no font has."""
 
+LEFT = "net::ERR_ABORTED"
+"""How what is still being loaded ends when its page is left."""
+
 SLOWEST_SEARCH_MS = 15_000
 SLOWEST_DRAWING_MS = 15_000
 
@@ -78,10 +83,15 @@ class Broken(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(site: Path) -> Iterator[str]:
-    """The address at which a folder can be read."""
+def served(site: Path, instead: Path | None = None) -> Iterator[str]:
+    """The address at which a folder can be read, with one file in place of each of its name."""
 
     class Quiet(SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            """Where the file of an address lies."""
+            found = super().translate_path(path)
+            return str(instead) if instead and Path(found).name == instead.name else found
+
         def log_message(self, *_: object) -> None:
             """Tell of nothing: the browser does."""
 
@@ -115,7 +125,7 @@ def paths_of(site: Path) -> list[str]:
 def look(chromium: Browser, site: Path, shots: Path | None = None) -> list[Broken]:
     """Everything that is broken on the pages of a site."""
     found: list[Broken] = []
-    with served(site) as root:
+    with tempfile.TemporaryDirectory() as folder, served(site, _no_index(folder)) as root:
         context = chromium.new_context(viewport=DESK)  # pyright: ignore[reportArgumentType]
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
@@ -123,12 +133,26 @@ def look(chromium: Browser, site: Path, shots: Path | None = None) -> list[Broke
         for path in paths_of(site):
             url = urljoin(root, f"{path}/" if path else "")
             page.goto(url, wait_until="load")
-            while loading:
-                page.wait_for_timeout(5)
+            _wait_until(page, lambda: not loading)
             found += [Broken(path, fact) for fact in _seen(page)]
             found += [Broken(path, fact) for fact in _on_a_phone(page, path, shots)]
         context.close()
     return found
+
+
+def _no_index(folder: str) -> Path:
+    """An empty search index: each page makes one anew as it is opened, which takes a while."""
+    index = Path(folder, "search_index.json")
+    settings = {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}}
+    index.write_text(json.dumps({"config": settings, "docs": []}))
+    return index
+
+
+def _wait_until(page: Page, is_so: Callable[[], bool]) -> None:
+    """Let the page go on until something is so, or long enough."""
+    end = time.monotonic() + SLOWEST_DRAWING_MS / 1000
+    while not is_so() and time.monotonic() < end:
+        page.wait_for_timeout(5)
 
 
 def _listen(page: Page, root: str, found: list[Broken]) -> set[Request]:
@@ -140,7 +164,8 @@ def _listen(page: Page, root: str, found: list[Broken]) -> set[Request]:
 
     def failed(request: Request) -> None:
         loading.discard(request)
-        note(f"cannot load {request.url}")
+        if request.failure != LEFT:
+            note(f"cannot load {request.url}")
 
     def asked(request: Request) -> None:
         loading.add(request)
