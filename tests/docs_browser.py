@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 if __package__:
-    from .docs_site import build
+    from .docs_site import ROOT, build
 else:  # it is run as a script
-    from docs_site import build
+    from docs_site import ROOT, build
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request
 
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 NOTHING = "\U0010fffd"
@@ -54,6 +56,9 @@ WITHOUT_GLYPH = """nothing => {
 }"""
 """The letters of a page that no font has."""
 
+LEFT = "net::ERR_ABORTED"
+"""How what is still being loaded ends when its page is left."""
+
 SLOWEST_SEARCH_MS = 15_000
 SLOWEST_DRAWING_MS = 15_000
 
@@ -78,10 +83,15 @@ class Broken(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(site: Path) -> Iterator[str]:
-    """The address at which a folder can be read."""
+def served(site: Path, instead: Path | None = None) -> Iterator[str]:
+    """The address at which a folder can be read, with one file in place of each of its name."""
 
     class Quiet(SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            """Where the file of an address lies."""
+            found = super().translate_path(path)
+            return str(instead) if instead and Path(found).name == instead.name else found
+
         def log_message(self, *_: object) -> None:
             """Tell of nothing: the browser does."""
 
@@ -115,32 +125,60 @@ def paths_of(site: Path) -> list[str]:
 def look(chromium: Browser, site: Path, shots: Path | None = None) -> list[Broken]:
     """Everything that is broken on the pages of a site."""
     found: list[Broken] = []
-    with served(site) as root:
+    with tempfile.TemporaryDirectory() as folder, served(site, _no_index(folder)) as root:
         context = chromium.new_context(viewport=DESK)  # pyright: ignore[reportArgumentType]
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
-        _listen(page, root, found)
+        loading = _listen(page, root, found)
         for path in paths_of(site):
             url = urljoin(root, f"{path}/" if path else "")
             page.goto(url, wait_until="load")
-            page.wait_for_load_state("networkidle")
+            _wait_until(page, lambda: not loading)
             found += [Broken(path, fact) for fact in _seen(page)]
             found += [Broken(path, fact) for fact in _on_a_phone(page, path, shots)]
         context.close()
     return found
 
 
-def _listen(page: Page, root: str, found: list[Broken]) -> None:
-    """Note what goes wrong while pages are read."""
+def _no_index(folder: str) -> Path:
+    """An empty search index: each page makes one anew as it is opened, which takes a while."""
+    index = Path(folder, "search_index.json")
+    settings = {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}}
+    index.write_text(json.dumps({"config": settings, "docs": []}))
+    return index
+
+
+def _wait_until(page: Page, is_so: Callable[[], bool]) -> None:
+    """Let the page go on until something is so, or long enough."""
+    end = time.monotonic() + SLOWEST_DRAWING_MS / 1000
+    while not is_so() and time.monotonic() < end:
+        page.wait_for_timeout(5)
+
+
+def _listen(page: Page, root: str, found: list[Broken]) -> set[Request]:
+    """Note what goes wrong while pages are read, and what is still being loaded."""
+    loading: set[Request] = set()
 
     def note(fact: str) -> None:
         found.append(Broken(urlsplit(page.url).path.strip("/"), fact))
 
+    def failed(request: Request) -> None:
+        loading.discard(request)
+        if request.failure != LEFT:
+            note(f"cannot load {request.url}")
+
+    def asked(request: Request) -> None:
+        loading.add(request)
+        if not _is_own(request.url, root):
+            note(f"asks for {request.url}")
+
     page.on("console", lambda it: note(f"console: {it.text}") if it.type == "error" else None)
     page.on("pageerror", lambda error: note(f"a script failed: {error}"))
-    page.on("requestfailed", lambda it: note(f"cannot load {it.url}"))
+    page.on("requestfailed", failed)
+    page.on("requestfinished", lambda request: loading.discard(request))
     page.on("response", lambda it: note(f"{it.status} {it.url}") if it.status >= 400 else None)
-    page.on("request", lambda it: None if _is_own(it.url, root) else note(f"asks for {it.url}"))
+    page.on("request", asked)
+    return loading
 
 
 def _is_own(url: str, root: str) -> bool:
@@ -211,6 +249,23 @@ def searched(chromium: Browser, site: Path, words: Sequence[tuple[str, str, str]
     return found
 
 
+def switched(chromium: Browser, site: Path, paths: Sequence[str]) -> list[Broken]:
+    """Where the language switch leads elsewhere than to the same page in each language, and back."""
+    found = []
+    with served(site) as root:
+        page = chromium.new_page()
+        for path in paths:
+            page.goto(urljoin(root, path), wait_until="load")
+            for language, start in [*OTHERS.items(), ("en", "")]:
+                page.locator(f"a.md-select__link[hreflang={language}]").evaluate("it => it.click()")
+                page.wait_for_url("**", wait_until="load")
+                page.wait_for_function(f"document.documentElement.lang == '{language}'")
+                if page.url != urljoin(root, start + path):
+                    found.append(Broken(path, f"in {language} the switch leads to {page.url}"))
+        page.close()
+    return found
+
+
 def main() -> int:
     """Build, look, tell."""
     shots = Path(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -222,18 +277,35 @@ def main() -> int:
         if run.returncode:
             print(run.stdout + run.stderr)
             return 1
-        wrong = [*look(chromium, site, shots), *searched(chromium, site, WORDS)]
+        wrong = look(chromium, site, shots)
+        wrong += searched(chromium, site, [its for its in WORDS if _is_written(its[0])])
+        wrong += switched(chromium, site, ["", "tutorial/vmap/", "faults/"])
         count = len(paths_of(site))
     print(f"{count} pages seen, {len(wrong)} faults", *wrong, sep="\n")
     return 1 if wrong else 0
 
 
+OTHERS = {"ko": "ko/", "ja": "ja/"}
+"""Where the pages of the other languages begin."""
+
 WORDS = [
     ("", "in_axes", "guide/checked-vmap"),
     ("faults/", "PTK102", "faults/#ptk102"),
     ("reference/vmap/", "sensitivity", "differential-privacy"),
+    ("ko/", "그래디언트", "ko/tutorial/per-example-gradients"),
+    ("ko/tutorial/vmap/", "in_axes", "ko/guide/checked-vmap"),
+    ("ko/guide/trees/", "메시", "ko/tutorial/many-devices"),
+    ("ja/", "勾配", "ja/tutorial/per-example-gradients"),
+    ("ja/tutorial/vmap/", "in_axes", "ja/guide/checked-vmap"),
+    ("ja/guide/trees/", "メッシュ", "ja/tutorial/many-devices"),
 ]
 """Where a search starts, for what, and a page that it must find."""
+
+
+def _is_written(start: str) -> bool:
+    """Whether there are pages in the language in which a search starts."""
+    language = start.split("/")[0]
+    return language not in OTHERS or (ROOT / "docs" / language).is_dir()
 
 
 if __name__ == "__main__":

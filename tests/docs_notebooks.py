@@ -3,8 +3,8 @@
 As a hook of the build (see mkdocs.yml) it puts one beside each chapter, in every language, with the
 outputs that the page shows, and links to it.
 
-`python tests/docs_notebooks.py` runs the English ones and says where one prints something else; with
-a folder after it, it writes them there, run, and with the pictures of plans and layouts.
+`python tests/docs_notebooks.py` runs the English ones and says where one prints something
+else; with a folder after it, it writes them there, run, and with the pictures of plans and layouts.
 """
 
 from __future__ import annotations
