@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,15 +123,17 @@ def paths_of(site: Path) -> list[str]:
     return ["" if folder == site else folder.relative_to(site).as_posix() for folder in folders]
 
 
-def look(chromium: Browser, site: Path, shots: Path | None = None) -> list[Broken]:
-    """Everything that is broken on the pages of a site."""
+def look(
+    chromium: Browser, site: Path, shots: Path | None = None, paths: Sequence[str] | None = None
+) -> list[Broken]:
+    """Everything that is broken on the pages of a site, or on some of them."""
     found: list[Broken] = []
     with tempfile.TemporaryDirectory() as folder, served(site, _no_index(folder)) as root:
         context = chromium.new_context(viewport=DESK)  # pyright: ignore[reportArgumentType]
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
         loading = _listen(page, root, found)
-        for path in paths_of(site):
+        for path in paths_of(site) if paths is None else paths:
             url = urljoin(root, f"{path}/" if path else "")
             page.goto(url, wait_until="load")
             _wait_until(page, lambda: not loading)
@@ -167,6 +170,9 @@ def _listen(page: Page, root: str, found: list[Broken]) -> set[Request]:
         if request.failure != LEFT:
             note(f"cannot load {request.url}")
 
+    def ended(request: Request) -> None:
+        loading.discard(request)
+
     def asked(request: Request) -> None:
         loading.add(request)
         if not _is_own(request.url, root):
@@ -175,7 +181,7 @@ def _listen(page: Page, root: str, found: list[Broken]) -> set[Request]:
     page.on("console", lambda it: note(f"console: {it.text}") if it.type == "error" else None)
     page.on("pageerror", lambda error: note(f"a script failed: {error}"))
     page.on("requestfailed", failed)
-    page.on("requestfinished", lambda request: loading.discard(request))
+    page.on("requestfinished", ended)
     page.on("response", lambda it: note(f"{it.status} {it.url}") if it.status >= 400 else None)
     page.on("request", asked)
     return loading
@@ -250,7 +256,7 @@ def searched(chromium: Browser, site: Path, words: Sequence[tuple[str, str, str]
 
 
 def switched(chromium: Browser, site: Path, paths: Sequence[str]) -> list[Broken]:
-    """Where the language switch leads elsewhere than to the same page in each language, and back."""
+    """Where the language switch leads elsewhere than to the same page in each language."""
     found = []
     with served(site) as root:
         page = chromium.new_page()
@@ -266,21 +272,31 @@ def switched(chromium: Browser, site: Path, paths: Sequence[str]) -> list[Broken
     return found
 
 
+def _look_alone(site: Path, shots: Path | None, paths: Sequence[str]) -> list[Broken]:
+    """Look at some pages in a browser of one's own, beside others."""
+    with browser() as chromium:
+        return look(chromium, site, shots, paths)
+
+
 def main() -> int:
     """Build, look, tell."""
     shots = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     if shots:
         shots.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, browser() as chromium:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
         site = Path(folder)
         run = build(site)
         if run.returncode:
             print(run.stdout + run.stderr)
             return 1
-        wrong = look(chromium, site, shots)
-        wrong += searched(chromium, site, [its for its in WORDS if _is_written(its[0])])
-        wrong += switched(chromium, site, ["", "tutorial/vmap/", "faults/"])
-        count = len(paths_of(site))
+        paths = paths_of(site)
+        parts = [paths[::2], paths[1::2]]
+        found = pool.map(lambda part: _look_alone(site, shots, part), parts)
+        wrong = [its for part in found for its in part]
+        with browser() as chromium:
+            wrong += searched(chromium, site, [its for its in WORDS if _is_written(its[0])])
+            wrong += switched(chromium, site, ["", "tutorial/vmap/", "faults/"])
+        count = len(paths)
     print(f"{count} pages seen, {len(wrong)} faults", *wrong, sep="\n")
     return 1 if wrong else 0
 
@@ -304,7 +320,7 @@ WORDS = [
 
 def _is_written(start: str) -> bool:
     """Whether there are pages in the language in which a search starts."""
-    language = start.split("/")[0]
+    language = start.split("/", maxsplit=1)[0]
     return language not in OTHERS or (ROOT / "docs" / language).is_dir()
 
 

@@ -5,6 +5,7 @@ It is a hook of the build (see mkdocs.yml), and imports nothing of the project.
 - An example of the fault index stands once, on the English page: other languages hold EXAMPLE below
   the heading of a code, and get the code and the message that stand there below the same anchor.
 - Each language has a search index of its own: a reader finds the pages that they can read.
+- A line of Japanese ends where the source is wide enough: no space stands there for the reader.
 - The language switch links from each page to the same page by a relative path, so that the site
   works below any path of a host.
 """
@@ -19,6 +20,10 @@ from typing import Any
 EXAMPLE = "<!-- example -->"
 SECTION = re.compile(r"^#+ .*\{#([a-z0-9-]+)\}$", re.MULTILINE)
 BLOCKS = re.compile(r"^```.*?^```$(?:\n+^```.*?^```$)*", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+CJK = r"\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+STARTS = r"`(?!``)|[A-Za-z\[(]|\d(?!\d*\. )|\*\*(?!\d)"
+WRAPPED = re.compile(rf"(?<=[{CJK}])\n *(?=[{CJK}]|{STARTS})|(?<=[\w`)\]*])\n *(?=[{CJK}])")
 BASE = re.compile(r'(?<="base": ")[^"]*')
 ALTERNATE = re.compile(r'\s*<link rel="?alternate"? [^>]*hreflang=[^>]*>')
 # A word ends at space, brackets and punctuation, of either width.
@@ -44,12 +49,20 @@ def sections(text: str) -> list[tuple[str, str]]:
     return [(name, text[start:end]) for (start, name), end in zip(starts, ends, strict=True)]
 
 
+def joined(text: str) -> str:
+    """Join the lines of each paragraph of Japanese, which has no spaces between words."""
+    pieces = FENCED.split(text)
+    return "".join(
+        its if its.lstrip().startswith("```") else WRAPPED.sub("", its) for its in pieces
+    )
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: object) -> str:
     """Complete a page before it is read as Markdown."""
-    if EXAMPLE not in markdown:
-        return markdown
-    english = Path(config["docs_dir"], "en", page.file.norm_src_uri)
-    return with_examples(markdown, english.read_text(encoding="utf-8"))
+    if EXAMPLE in markdown:
+        english = Path(config["docs_dir"], "en", page.file.norm_src_uri)
+        markdown = with_examples(markdown, english.read_text(encoding="utf-8"))
+    return joined(markdown) if page.file.localization == "ja" else markdown
 
 
 def on_page_context(context: Any, page: Any, config: Any, **_: object) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .docs_browser import browser, look, searched
+from .docs_browser import browser, look, searched, switched
 
 pytest.importorskip("playwright", reason="pages are looked at where the dev extra is installed")
 pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="there is no Chromium")
@@ -58,3 +58,21 @@ def test_a_search_that_finds_nothing_is_noticed(tmp_path: Path, chromium, monkey
     words = [("page/", "x", "there"), ("page/", "x", "there/#at"), ("page/", "x", "there/#off")]
     (fault,) = searched(chromium, tmp_path, words)
     assert fault.fact == "searching for 'x' does not find there/#off"
+
+
+def test_a_switch_that_leaves_the_page_is_noticed(tmp_path: Path, chromium) -> None:
+    starts = {"en": "", "ko": "ko/", "ja": "ja/"}
+    for language, start in starts.items():
+        for page in ("", "kept/", "lost/"):
+            ways = {its: f"/{way}{page}" for its, way in starts.items()}
+            if page == "lost/":
+                ways["ja"] = "/ja/kept/"
+            links = [
+                f"<a class=md-select__link hreflang={its} href={ways[its]}>x</a>" for its in ways
+            ]
+            folder = tmp_path / start / page
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "index.html").write_text(f"<html lang={language}>{HEAD}{''.join(links)}")
+    faults = switched(chromium, tmp_path, ["", "kept/", "lost/"])
+    assert [its.url for its in faults] == ["lost/", "lost/"]  # and from there on, until it is left
+    assert faults[0].fact.startswith("in ja the switch leads to")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .docs_languages import on_page_markdown, with_examples
+from .docs_languages import joined, with_examples
 from .docs_twins import (
     DOCS,
     LANGUAGES,
@@ -147,4 +147,15 @@ def test_an_example_stands_once_for_all_languages() -> None:
     assert list(differences(LEFT, INDEX)) == []
     with pytest.raises(ValueError, match="#a has 2 of <!-- example -->"):
         with_examples(LEFT + "<!-- example -->", INDEX)
-    assert on_page_markdown(INDEX, page=None, config=None) == INDEX
+
+
+def test_lines_of_japanese_are_joined_and_nothing_else() -> None:
+    text = "# 題 {#a}\n\n一行、\n二行の\n`jit` と\nJAX\nです。\n\n- 一つ\n- 二つは\n  2です\n\n"
+    text += '??? note "解答"\n    答えは\n    三つ。\n\n1. 甲\n2. 乙\n\n'
+    text += '```python\n"一"\n二\n```\n\n| 表 |\n|---|\n| 行 |\n'
+    folds = {"行、\n二": "行、二", "の\n`": "の`", "と\nJ": "とJ", "X\nで": "Xで", "は\n  2": "は2"}
+    wanted = text
+    for wrapped, whole in {**folds, "は\n    三": "は三"}.items():
+        assert wanted.count(wrapped) == 1
+        wanted = wanted.replace(wrapped, whole)
+    assert joined(text) == wanted
