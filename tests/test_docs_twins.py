@@ -19,7 +19,7 @@ from .docs_twins import (
     path_of,
 )
 
-COMPLETE: tuple[str, ...] = ()
+COMPLETE = ("ko", "ja")
 """The languages that have every page."""
 
 THERE = [
