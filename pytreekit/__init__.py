@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
     from .faults import Fault as Fault
+    from .files.reading import read_shapes as read_shapes
     from .gradients.clipping import ClipInfo as ClipInfo
     from .gradients.clipping import clipped_grad as clipped_grad
     from .gradients.measure import gradient_statistics as gradient_statistics
@@ -84,6 +85,7 @@ __all__ = [
     "per_example_value_and_grad",
     "pmap",
     "raise_faults",
+    "read_shapes",
     "register_box",
     "shard_map",
     "spec_of",
@@ -126,6 +128,7 @@ _WHERE = {
     "per_example_value_and_grad": "gradients.per_example",
     "pmap": "parallel.pmap",
     "raise_faults": "show.errors",
+    "read_shapes": "files.reading",
     "register_box": "trees.boxes",
     "shard_map": "parallel.shard_map",
     "spec_of": "sharding.named",

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from .commands import words
+COMMANDS = ("tree", "shard", "diff", "codes", "tour", "completion")
+"""The commands, each a module of `commands` that says what it is, which options it has, and runs.
 
-SHARD = """\
-Print the PartitionSpec that rules give each leaf of a shape manifest, checked
-against a mesh, and what each rule took. It needs no weights and no devices.
-
-A manifest is JSON, {path: [shape, dtype]}, flat or nested:
-  {"embed": {"table": [[50304, 768], "float32"]}, "norm/scale": [[768], "float32"]}
-
-Without FILE.json it is that of GPT-2, which comes with rules of its own. Try:
-  pytreekit shard --mesh data=4,model=2"""
-
-SHARD_CODES = "exit status: 0 all fits, 1 faults, 2 wrong usage or no such files"
+Such a module has `TOLD`, its line in the help; `options(parser)`; and `run(**options)`, which
+returns the exit code. What is heavy it loads when it runs. A dash in a name is `_` in its module.
+"""
 
 INTERRUPTED = 130
 """What shells expect of a program that was stopped by Ctrl-C."""
@@ -34,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after `pytreekit`; by default those of this process.
 
     Returns:
-        The exit code: 0 for done, 1 for a failure or faults, 2 for what cannot be read. Wrong
+        The exit code: 0 for done, 1 for a failure or faults, 2 for files that are not there. Wrong
         usage exits with 2.
     """
-    parser = _parser()
+    parser = parser_of_all()
     options = vars(parser.parse_args(arguments))
     run: Callable[..., int] | None = options.pop("run")
     if run is None:
-        parser.error("say what to do: tour, shard, codes or --version")
+        parser.error(f"say what to do: {', '.join(COMMANDS)} or --version")
     try:
         code = run(**options)
         sys.stdout.flush()
@@ -54,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_all() -> argparse.ArgumentParser:
+    """The parser of all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="pytreekit", description="Spec trees for JAX, checked before tracing."
     )
@@ -62,92 +55,22 @@ def _parser() -> argparse.ArgumentParser:
         "--version", dest="run", action="store_const", const=_version, help="print the version"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, command, told in (
-        ("tour", _tour, "train a small classifier on real data and see what pytreekit does"),
-        ("codes", _codes, "list the fault codes and what each stands for"),
-    ):
-        commands.add_parser(name, help=told, description=told).set_defaults(run=command)
-    _add_shard(commands)
+    for name in COMMANDS:
+        module = importlib.import_module(f".commands.{name.replace('-', '_')}", __package__)
+        its = commands.add_parser(
+            name,
+            help=module.TOLD,
+            description=getattr(module, "DESCRIPTION", module.TOLD),
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        its.set_defaults(run=module.run)
+        module.options(its)
     return parser
-
-
-def _add_shard(commands: Any) -> None:
-    told = (
-        "print the spec of each leaf by rules, checked against a mesh, and the audit of the rules"
-    )
-    shard = commands.add_parser(
-        "shard",
-        help=told,
-        description=SHARD,
-        epilog=SHARD_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    shard.set_defaults(run=_shard)
-    add = shard.add_argument
-    add("file", nargs="?", metavar="FILE.json", help="a shape manifest; - is the standard input")
-    add("--mesh", required=True, type=words.mesh, metavar="AXES", help="such as data=4,model=2")
-    add("--rules", metavar="FILE", help="rules: a file in .toml, .yaml or .json")
-    add("--axes", type=words.logical, metavar="NAMES", help="logical names: embed=fsdp,norm=")
-    add(
-        "--stack",
-        action="append",
-        type=words.stacked,
-        metavar="GLOB=DIM",
-        help="where layers are stacked: 'layers/**=0'; may be given more than once",
-    )
-    add(
-        "--on-indivisible",
-        choices=("error", "replicate"),
-        default="error",
-        help="what to do with a dimension that its mesh axes do not divide (default: error)",
-    )
-    add(
-        "--missing-axes",
-        choices=("error", "drop"),
-        default="error",
-        help="what to do with rules that name axes that the mesh lacks (default: error)",
-    )
-    add("--all", dest="every_leaf", action="store_true", help="a row for each leaf")
-    add(
-        "--strict",
-        action="store_true",
-        help="rules that take nothing, and leaves with the default, are faults, too",
-    )
 
 
 def _version() -> int:
     from . import __version__
 
     print(f"pytreekit {__version__}")
-    return 0
-
-
-def _codes() -> int:
-    from .faults import CODES
-
-    for code, title in CODES.items():
-        print(f"{code}  {title}")
-    return 0
-
-
-def _shard(*, file: str | None, rules: str | None, **options: Any) -> int:
-    if file is not None and rules is None:
-        print("pytreekit shard: --rules is missing: a file of rules for this tree", file=sys.stderr)
-        return 2
-    from .commands.shard import run
-
-    return run(file=file, rules=rules, **options)
-
-
-def _tour() -> int:
-    if importlib.util.find_spec("sklearn") is None:
-        print(
-            "pytreekit tour: its data come with scikit-learn, which is not installed here.\n"
-            "Install it: pip install 'pytreekit[tour]'",
-            file=sys.stderr,
-        )
-        return 1
-    from .tour import run
-
-    run()
     return 0

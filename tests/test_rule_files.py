@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 import pytreekit as ptk
 from pytreekit.commands import words
-from pytreekit.commands.manifest import bundled, read_manifest
+from pytreekit.commands.answers import bundled
 
 FOLDER = Path(__file__).parents[1] / "examples" / "rules"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -42,7 +42,7 @@ def header(text: str) -> Header:
 
 @functools.cache
 def tree_of(name: str) -> Any:
-    return read_manifest(str(FOLDER / name))
+    return ptk.read_shapes(FOLDER / name)
 
 
 def share(tree: Any, specs: Any, mesh: dict[str, int]) -> float:

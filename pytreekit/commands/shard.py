@@ -1,70 +1,73 @@
-"""`pytreekit shard`: the spec that rules give each leaf of a shape manifest, checked."""
+"""`pytreekit shard`: the spec that rules give each leaf of a checkpoint, checked."""
 
 from __future__ import annotations
 
-import re
+import argparse
 import sys
 from typing import Any
 
-from ..sharding.specs import partition_plan
-from ..show.errors import SpecError
-from ..specs.rules import Rules
-from . import shard_tables
-from .manifest import BadInput, bundled, read_manifest
+from . import options as common
+from . import words
 
-DONE, FAULTS, BAD_INPUT = 0, 1, 2
+TOLD = "print the spec of each leaf by rules, checked against a mesh, and the audit of the rules"
+EPILOG = common.EPILOG
+DESCRIPTION = """\
+Print the PartitionSpec that rules give each leaf of a checkpoint, checked against a mesh, what
+it takes of each device, and what each rule took. It needs no weights and no devices.
 
+FILE may also be a shape manifest, JSON of {path: [shape, dtype]}, flat or nested:
+  {"embed": {"table": [[50304, 768], "float32"]}, "norm/scale": [[768], "float32"]}
 
-def run(
-    *, file: str | None, rules: str | None, every_leaf: bool, strict: bool, **options: Any
-) -> int:
-    """Print the specs of a manifest and the audit of the rules, and what is wrong.
-
-    Args:
-        file: The manifest, None for that of GPT-2, `"-"` for the standard input.
-        rules: A file of rules, None for those of GPT-2.
-        every_leaf: Whether each leaf has a row, instead of one for all that are alike.
-        strict: Whether rules that take nothing, and leaves with the default, are faults.
-        options: Those of `ptk.partition_plan`.
-
-    Returns:
-        The exit code: 0 for done, 1 for faults, 2 where there is nothing to check.
-    """
-    try:
-        tree, read = read_manifest(file), _rules(rules)
-    except BadInput as error:
-        _say(f"pytreekit shard: {error}", error=True)
-        return BAD_INPUT
-    try:
-        audit = read.audit(tree)
-        try:
-            plan = partition_plan(tree, read, **options)
-            _say(shard_tables.planned(plan, tree, read.assign(tree).numbers, joined=not every_leaf))
-        finally:
-            _say(shard_tables.audited(audit))
-        if strict:
-            audit.raise_if(unused=True, shadowed=True, defaulted=True)
-    except SpecError as error:
-        _say(error, error=True)
-        return FAULTS
-    return DONE
+Without FILE it is that of GPT-2, which comes with rules of its own. Try:
+  pytreekit shard --mesh data=4,model=2
+  pytreekit shard --mesh data=4,model=2 --html report.html"""
 
 
-def _rules(file: str | None) -> Rules:
-    path = bundled(".toml") if file is None else file
-    try:
-        return Rules.load(path)
-    except OSError as error:
-        raise BadInput(f"cannot read {file!r}: {error.strerror or error}") from None
-    except SpecError as error:
-        raise BadInput(f"no rules can be read from {file!r}\n{error}") from None
-    except ValueError as error:  # such as a zero byte in its name
-        raise BadInput(f"cannot read {file!r}: {error}") from None
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    add = parser.add_argument
+    common.add_file(parser)
+    add("--mesh", required=True, type=words.mesh, metavar="AXES", help="such as data=4,model=2")
+    rules = add("--rules", metavar="FILE", help="rules: a file in .toml, .yaml or .json")
+    add("--axes", type=words.logical, metavar="NAMES", help="logical names: embed=fsdp,norm=")
+    add(
+        "--stack",
+        action="append",
+        type=words.stacked,
+        metavar="GLOB=DIM",
+        help="where layers are stacked: 'layers/**=0'; may be given more than once",
+    )
+    add(
+        "--on-indivisible",
+        choices=("error", "replicate"),
+        default="error",
+        help="what to do with a dimension that its mesh axes do not divide (default: error)",
+    )
+    add(
+        "--missing-axes",
+        choices=("error", "drop"),
+        default="error",
+        help="what to do with rules that name axes that the mesh lacks (default: error)",
+    )
+    add("--all", dest="every_leaf", action="store_true", help="a row for each leaf")
+    add(
+        "--strict",
+        action="store_true",
+        help="rules that take nothing, and leaves with the default, are faults, too",
+    )
+    out = add("--out", metavar="FILE", help="write the plan as JSON, for ShardingPlan.from_json")
+    html = add("--html", metavar="FILE", help="write a report that any browser opens, offline")
+    for argument in (rules, out, html):
+        common.complete(argument)
+    common.add_json(parser)
 
 
-def _say(text: Any, *, error: bool = False) -> None:
-    """Print a text; what a terminal could take for more than text is escaped, as keys are any."""
-    plain = re.sub(r"[^\n -~]", lambda found: ascii(found[0])[1:-1], str(text))
-    if error:
-        sys.stdout.flush()  # so that the two streams come in order where both are shown
-    print(plain, file=sys.stderr if error else sys.stdout)
+def run(*, file: str | None, rules: str | None, as_json: bool, **options: Any) -> int:
+    """Print it."""
+    if file is not None and rules is None:
+        print("pytreekit shard: --rules is missing: a file of rules for this tree", file=sys.stderr)
+        return 2
+    from . import answers, sharding
+
+    answer = answers.Answer("shard", as_json=as_json)
+    return answer.give(lambda: sharding.show(answer, file, rules, **options))

@@ -13,7 +13,7 @@ from ..sharding.resolve import names_of
 from ..show import folding
 from ..show import values as shown
 from ..show.lines import fitted
-from ..show.table import Head
+from ..show.table import Head, Table
 from ..specs.audit import Audit, AuditedRule, headline
 from ..trees.leaves import size_in_bytes
 
@@ -31,8 +31,8 @@ class _Row(NamedTuple):
     rule: str
 
 
-def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) -> str:
-    """The specs of a plan, and its notes.
+def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) -> Table:
+    """The specs of a plan.
 
     Args:
         plan: The plan.
@@ -45,8 +45,8 @@ def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) 
         for leaf, number in zip(plan.leaves, numbers, strict=True)
     ]
     cells = [(row.leaf, f"{row.leaves:,}", *row[2:]) for row in (_joined(rows) if joined else rows)]
-    head = Head(_title(plan, tree), ("leaf", "leaves", "found", "spec", "rule"), ("leaves", "rule"))
-    return "\n".join([folding.plain(head, cells), "", *_notes(plan)])
+    columns = ("leaf", "leaves", "found", "spec", "rule")
+    return Head(_title(plan, tree), columns, ("leaves", "rule")), cells
 
 
 def _title(plan: SpecPlan, tree: Any) -> str:
@@ -70,6 +70,11 @@ def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
         yield alike[0]._replace(leaf=leaf, leaves=len(alike))
 
 
+def notes(plan: SpecPlan) -> str:
+    """The notes of a plan, and an empty line."""
+    return "\n".join(["", *_notes(plan)])
+
+
 def _notes(plan: SpecPlan) -> Iterator[str]:
     places: dict[str, list[_Row]] = {}
     for note in plan.notes:
@@ -85,7 +90,7 @@ def _note(told: str, places: Sequence[_Row]) -> str:
     return f"  {told}" + f": {shown.listing(leaves, MOST_PLACES)}" * bool(leaves)
 
 
-def audited(audit: Audit) -> str:
+def audited(audit: Audit) -> Table:
     """What each rule took."""
     rows = [_audited(rule) for rule in audit.rules]
     for told, leaves in (("(the default)", audit.defaulted), ("(no rule)", audit.unmatched)):
@@ -95,7 +100,7 @@ def audited(audit: Audit) -> str:
             )
     columns = ("rule", "pattern", "value", "leaves", "bytes")
     head = Head(headline(audit), columns, ("rule", "leaves", "bytes"))
-    return folding.plain(head, rows, column=1)
+    return head, rows
 
 
 def _audited(rule: AuditedRule) -> tuple[str, ...]:

@@ -67,3 +67,14 @@ def _parts(text: str, example: str) -> list[str]:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def number(text: str) -> int:
+    """A number from 0.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    if not _is_number(text) or len(text) > MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!a} is no number from 0")
+    return int(text)

@@ -12,6 +12,10 @@ INK = "#14171a"
 """The text on a tint."""
 
 
+STRIPE = 8
+"""The width of a stripe."""
+
+
 class Palette:
     """A colour for each mesh axis, and for what several split together.
 
@@ -41,13 +45,24 @@ class Palette:
             self._patterns[its] = f"{self._prefix}-{len(self._patterns)}"
         return f"url(#{self._patterns[its]})"
 
+    def css(self, axes: Iterable[str]) -> str:
+        """The same as a value of `background` in CSS."""
+        its = tuple(dict.fromkeys(axes))
+        if len(its) <= 1:
+            return self._tints[its[0]] if its else WHOLE
+        stops = (
+            f"{self._tints[axis]} {number * STRIPE}px {(number + 1) * STRIPE}px"
+            for number, axis in enumerate(its)
+        )
+        return f"repeating-linear-gradient(45deg, {', '.join(stops)})"
+
     @property
     def definitions(self) -> str:
         """The patterns of stripes."""
         return "".join(self._pattern(name, axes) for axes, name in self._patterns.items())
 
     def _pattern(self, name: str, axes: Sequence[str]) -> str:
-        width = 8
+        width = STRIPE
         stripes = "".join(
             f'<rect x="{number * width}" width="{width}" height="8" fill="{self._tints[axis]}"/>'
             for number, axis in enumerate(axes)

@@ -21,6 +21,9 @@ MOST = 150
 CHARACTER = 6.6
 """The width of a character in the labels."""
 
+LEAST_HEIGHT = 16
+"""The height of a rectangle that has a label."""
+
 FEWEST = 8
 """Characters of a label that is cut: fewer tell nothing, and the path is shown on hovering."""
 
@@ -75,11 +78,11 @@ def treemap(tiles: Sequence[Tile], axes: Sequence[str], prefix: str, *, alone: b
     """
     palette = Palette(axes, prefix)
     shown = [tile for tile in tiles if tile.size > 0]
-    root = _tree(shown)
-    rectangles = "".join(_drawn(root, Box(0, LEGEND, WIDTH, HEIGHT), palette)) if shown else ""
+    box = Box(0, LEGEND, WIDTH, HEIGHT)
+    rectangles = "".join(_rectangle(its, palette) for its in placed(shown, box))
     legend = "".join(_legend(shown, palette))
     style = _STYLE if alone else ""
-    total = in_bytes(root.size)
+    total = in_bytes(sum(tile.size for tile in shown))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ptk-map" role="img" '
         f'viewBox="0 0 {WIDTH} {HEIGHT + LEGEND}" width="100%" '
@@ -105,16 +108,37 @@ def _tree(tiles: Sequence[Tile]) -> _Node:
     return root
 
 
-def _drawn(root: _Node, box: Box, palette: Palette) -> Iterator[str]:
+class Placed(NamedTuple):
+    """A rectangle of the map: a leaf, or a module too small to be told apart.
+
+    Attributes:
+        name: Its path.
+        tiles: The leaves in it.
+        box: Where it is.
+    """
+
+    name: str
+    tiles: Sequence[Tile]
+    box: Box
+
+
+def placed(tiles: Sequence[Tile], box: Box) -> Iterator[Placed]:
+    """The rectangles of a map.
+
+    Args:
+        tiles: The leaves, of which those without bytes have no place.
+        box: The whole map.
+    """
+    root = _tree([tile for tile in tiles if tile.size > 0])
     whole = root.size
-    pending: list[tuple[_Node, str, Box]] = [(root, "", box)]
+    pending: list[tuple[_Node, str, Box]] = [(root, "", box)] if whole else []
     while pending:
         node, name, here = pending.pop()
         while len(node.below) == 1:
             (node,) = node.below.values()
             name = f"{name}/{node.name}".lstrip("/")
         if not node.below or node.size < SMALLEST * whole:
-            yield _rectangle(node.tiles, name, here, palette)
+            yield Placed(name, node.tiles, here)
             continue
         children = _largest(node)
         boxes = squarified([child.size for child in children], here)
@@ -181,20 +205,34 @@ def _laid(row: Sequence[int], left: int, box: Box) -> tuple[list[Box], Box]:
     return boxes, Box(box.x, box.y + cut, box.width, box.height - cut)
 
 
-def _rectangle(tiles: Sequence[Tile], name: str, box: Box, palette: Palette) -> str:
-    largest = max(tiles, key=lambda tile: tile.size)
-    more = f" and {len(tiles) - 1} more" if len(tiles) > 1 else ""
-    told = f"{largest.path}{more}: {in_bytes(sum(tile.size for tile in tiles))}, {largest.told}"
+def told(its: Placed) -> str:
+    """What there is to say of a rectangle, the largest leaf in it first."""
+    largest = _largest_of(its)
+    more = f" and {len(its.tiles) - 1} more" if len(its.tiles) > 1 else ""
+    return f"{largest.path}{more}: {in_bytes(sum(tile.size for tile in its.tiles))}, {largest.told}"
+
+
+def label(name: str, width: float) -> str:
+    """The end of a name that has room in a width, `""` for less than tells anything."""
+    room = int((width - 8) / CHARACTER)
+    if room < min(len(name), FEWEST):
+        return ""
+    return name if len(name) <= room else ".." + name[2 - room :]
+
+
+def _largest_of(its: Placed) -> Tile:
+    return max(its.tiles, key=lambda tile: tile.size)
+
+
+def _rectangle(its: Placed, palette: Palette) -> str:
+    box = its.box
     place = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
-    fill = palette.fill(largest.axes)
-    room = int((box.width - 8) / CHARACTER)
-    label = ""
-    if box.height >= 16 and room >= min(len(name), FEWEST):  # noqa: PLR2004
-        cut = name if len(name) <= room else ".." + name[2 - room :]
-        where = f'x="{box.x + 4:.1f}" y="{box.y + 13:.1f}"'
-        label = f'<text {where} fill="{INK}">{markup(cut)}</text>'
+    fill = palette.fill(_largest_of(its).axes)
+    cut = label(its.name, box.width) if box.height >= LEAST_HEIGHT else ""
+    where = f'x="{box.x + 4:.1f}" y="{box.y + 13:.1f}"'
+    text = f'<text {where} fill="{INK}">{markup(cut)}</text>' if cut else ""
     rect = f'<rect {place} fill="{fill}" stroke="{INK}" stroke-width="0.6"/>'
-    return f"<g><title>{markup(told)}</title>{rect}{label}</g>"
+    return f"<g><title>{markup(told(its))}</title>{rect}{text}</g>"
 
 
 def _legend(tiles: Sequence[Tile], palette: Palette) -> Iterator[str]:
@@ -204,9 +242,9 @@ def _legend(tiles: Sequence[Tile], palette: Palette) -> Iterator[str]:
         sizes[tile.axes] = sizes.get(tile.axes, 0) + tile.size
     x = 0.0
     for axes, size in sorted(sizes.items(), key=lambda item: -item[1]):
-        told = f"{'+'.join(axes) or 'whole'} {in_bytes(size)}"
-        if x + 20 + len(told) * CHARACTER > WIDTH:
+        its = f"{'+'.join(axes) or 'whole'} {in_bytes(size)}"
+        if x + 20 + len(its) * CHARACTER > WIDTH:
             return
         yield f'<rect x="{x:.1f}" y="5" width="14" height="14" fill="{palette.fill(axes)}"/>'
-        yield f'<text x="{x + 19:.1f}" y="16" fill="currentColor">{markup(told)}</text>'
-        x += 35 + len(told) * CHARACTER
+        yield f'<text x="{x + 19:.1f}" y="16" fill="currentColor">{markup(its)}</text>'
+        x += 35 + len(its) * CHARACTER

@@ -87,14 +87,14 @@ def html(its: Planned) -> str:
 def picture_of(its: Planned, *, alone: bool) -> str:
     """The whole tree as a map."""
     tiles = [
-        Tile(leaf.text, leaf.bytes, _names(its, leaf), f"{leaf.found} {leaf.spec}")
+        Tile(leaf.text, leaf.bytes, names(its, leaf), f"{leaf.found} {leaf.spec}")
         for leaf in its.leaves
         if leaf.shape is not None
     ]
     return treemap(tiles, list(its.axes.sizes), _name(its), alone=alone)
 
 
-def _names(its: Planned, leaf: ShardedLeaf) -> tuple[str, ...]:
+def names(its: Planned, leaf: ShardedLeaf) -> tuple[str, ...]:
     """The axes that split a leaf, in the order of the mesh: how, is for the label to say."""
     used = set(names_of(leaf.spec))
     return tuple(name for name, size in its.axes.sizes.items() if name in used and size > 1)

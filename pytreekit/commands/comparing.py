@@ -1,0 +1,35 @@
+"""What `pytreekit diff` shows: two checkpoints, or two plans, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..files.reading import Stored
+from ..sharding.plans import as_json, comparing
+from ..trees.diff import diff
+from ..trees.difference import TreeDiff
+from .answers import DONE, FAULTS, Answer, opened
+from .trees import flat
+
+
+def show(answer: Answer, a: str, b: str) -> int:
+    """Show in what two files differ.
+
+    Args:
+        answer: Where to.
+        a: A file, as for `opened`.
+        b: Another.
+    """
+    first, second = opened(a), opened(b)
+    found = _compared(first, second, (a, b))
+    answer.data(a=a, b=b, differences=[dataclasses.asdict(one) for one in found])
+    answer.text(found)
+    return FAULTS if found else DONE
+
+
+def _compared(first: Stored, second: Stored, names: tuple[str, str]) -> TreeDiff:
+    if first.text and second.text:
+        return comparing.diff(as_json.listed(first.text), as_json.listed(second.text), names)
+    trees: list[dict[str, Any]] = [flat(one.tree) for one in (first, second)]
+    return diff(*trees, names=names)

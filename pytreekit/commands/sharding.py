@@ -1,0 +1,111 @@
+"""What `pytreekit shard` shows: the spec of each leaf, its memory, and what each rule took."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..sharding.plans import report
+from ..sharding.plans.sharding_plan import ShardingPlan
+from ..sharding.specs import partition_plan
+from ..show import values as shown
+from ..show.errors import SpecError
+from ..show.sizes import in_bytes, percent
+from ..specs.rules import Rules
+from . import shard_tables
+from .answers import DONE, Answer, Unusable, bundled, opened, write
+
+STYLES = ("bold cyan", "bold yellow", "bold green", "bold magenta", "bold blue", "bold red")
+
+
+def show(
+    answer: Answer,
+    file: str | None,
+    rules: str | None,
+    *,
+    every_leaf: bool,
+    strict: bool,
+    out: str | None,
+    html: str | None,
+    **options: Any,
+) -> int:
+    """Show the specs of a tree and the audit of the rules, and what is wrong.
+
+    Args:
+        answer: Where to.
+        file: The file, as for `opened`.
+        rules: A file of rules, None for those of GPT-2.
+        every_leaf: Whether each leaf has a row, instead of one for all that are alike.
+        strict: Whether rules that take nothing, and leaves with the default, are faults.
+        out: Where the plan is to be written, None for nowhere.
+        html: Where the report is to be written, None for nowhere.
+        options: Those of `ptk.partition_plan`.
+    """
+    its, read = opened(file), _rules(rules)
+    answer.data(file=its.name, form=its.form, mesh=options["mesh"])
+    audit = read.audit(its.tree)
+    try:
+        specs = partition_plan(its.tree, read, **options)
+        numbers = read.assign(its.tree).numbers
+        plan = ShardingPlan(its.tree, specs)
+        colours = {f"'{name}'": STYLES[n % len(STYLES)] for n, name in enumerate(specs.mesh)}
+        head, rows = shard_tables.planned(specs, its.tree, numbers, joined=not every_leaf)
+        answer.table(head, rows, styles={"spec": colours})
+        answer.text(_memory(plan))
+        answer.text(shard_tables.notes(specs))
+        answer.data(**_data(plan, numbers), notes=[note._asdict() for note in specs.notes])
+    finally:
+        answer.table(*shard_tables.audited(audit), column=1)
+        answer.data(rules=[_rule(rule) for rule in audit.rules])
+    if strict:
+        audit.raise_if(unused=True, shadowed=True, defaulted=True)
+    if out is not None:
+        write(out, plan.to_json())
+    if html is not None:
+        write(html, report.html(plan, its.name))
+    return DONE
+
+
+def _rules(file: str | None) -> Rules:
+    path = bundled(".toml") if file is None else file
+    try:
+        return Rules.load(path)
+    except SpecError:
+        raise
+    except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name
+        said = getattr(error, "strerror", None) or error
+        raise Unusable(f"cannot read {file!r}: {said}") from None
+
+
+def _memory(plan: ShardingPlan) -> str:
+    found = plan.memory()
+    devices = shown.count(math.prod(found.mesh.values()), "device")
+    each = f"{in_bytes(found.per_device)} on each of {devices}"
+    whole = percent(found.replicated)
+    return f"memory: {in_bytes(found.total)} in all, {each}, {whole} whole on all"
+
+
+def _data(plan: ShardingPlan, numbers: list[int]) -> dict[str, Any]:
+    """A plan for programs."""
+    found = plan.memory()
+    leaves = [
+        {
+            "path": leaf.path,
+            "text": leaf.text,
+            "dtype": leaf.dtype,
+            "shape": list(leaf.shape or ()),
+            "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in leaf.spec],
+            "rule": number if number >= 0 else None,
+            "bytes": leaf.bytes,
+            "device_bytes": leaf.device_bytes,
+        }
+        for leaf, number in zip(plan.leaves, numbers, strict=True)
+    ]
+    sizes = {"total": found.total, "per_device": found.per_device, "replicated": found.replicated}
+    return {"memory": sizes, "leaves": leaves}
+
+
+def _rule(rule: Any) -> dict[str, Any]:
+    value = rule.value if isinstance(rule.value, str) else repr(rule.value)
+    told = {"number": rule.number, "pattern": rule.pattern, "value": value}
+    return {**told, "leaves": rule.leaves, "bytes": rule.bytes, "shadowed_by": rule.shadowed_by}

@@ -1,0 +1,106 @@
+"""What `pytreekit tree` shows: the arrays of a tree, alike ones in one row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from ..show import folding
+from ..show import values as shown
+from ..show.sizes import in_bytes
+from ..show.table import Head
+from ..trees.leaves import size_in_bytes
+from .answers import DONE, Answer, opened
+
+MOST_KINDS = 3
+"""Dtypes that are told of one row."""
+
+
+class _Row(NamedTuple):
+    """An array, or all of one row."""
+
+    path: str
+    found: str
+    dtype: str
+    leaves: int
+    elements: int
+    bytes: int
+
+
+def flat(tree: Any) -> dict[str, Any]:
+    """The arrays of a tree by the texts of their paths."""
+    pairs = jax.tree.leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in pairs}
+
+
+def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: bool) -> int:
+    """Show the arrays of a file.
+
+    Args:
+        answer: Where to.
+        file: The file, as for `opened`.
+        depth: How many keys of a path to tell apart, None for all.
+        every_leaf: Whether each array has a row, instead of one for all that are alike.
+    """
+    its = opened(file)
+    rows = [_row(text, leaf) for text, leaf in flat(its.tree).items()]
+    total = _joined("total", rows)
+    answer.data(
+        file=its.name,
+        form=its.form,
+        total={"leaves": total.leaves, "elements": total.elements, "bytes": total.bytes},
+        leaves=[
+            {"path": text, "dtype": str(leaf.dtype), "shape": list(leaf.shape), "bytes": row.bytes}
+            for (text, leaf), row in zip(flat(its.tree).items(), rows, strict=True)
+        ],
+        notes=its.notes,
+    )
+    if depth is not None:
+        rows = _grouped(rows, lambda row: _cut(row.path, depth), lambda its: _cut(its[0], depth))
+    elif not every_leaf:
+        rows = _grouped(rows, lambda row: folding.kind(row.path) + row.found, folding.numberless)
+    cells = [_cells(row) for row in [*rows, total]]
+    counts = shown.count(total.leaves, "array")
+    size = f"{total.elements:,} elements, {in_bytes(total.bytes)}"
+    columns = ("path", "arrays", "found", "elements", "bytes")
+    head = Head(f"{its.name}, {its.form}: {counts}, {size}", columns, ("arrays", *columns[3:]))
+    answer.table(head, cells)
+    for note in its.notes:
+        answer.text(f"note: {note}")
+    return DONE
+
+
+def _row(path: str, leaf: Any) -> _Row:
+    found, elements = shown.array(leaf.dtype, leaf.shape), math.prod(leaf.shape)
+    return _Row(path, found, str(leaf.dtype), 1, elements, size_in_bytes(leaf))
+
+
+def _cut(path: str, depth: int) -> str:
+    """The first keys of a path; names of other frameworks have dots between theirs."""
+    separator = "/" if "/" in path else "."
+    return separator.join(path.split(separator)[:depth]) or "(root)"
+
+
+def _grouped(
+    rows: Iterable[_Row], key: Callable[[_Row], str], name: Callable[[Sequence[str]], str]
+) -> list[_Row]:
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return [_joined(name([row.path for row in its]), its) for its in groups.values()]
+
+
+def _joined(path: str, rows: Sequence[_Row]) -> _Row:
+    """Rows as one."""
+    found = {row.found: row.dtype for row in rows}
+    kinds = list(dict.fromkeys(map(shown.short_dtype, found.values())))
+    told = rows[0].found if len(found) == 1 else shown.listing(kinds, MOST_KINDS)
+    sums = (sum(column) for column in zip(*(row[3:] for row in rows), strict=True))
+    return _Row(path, told, "", *sums)
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    return (row.path, f"{row.leaves:,}", row.found, f"{row.elements:,}", f"{row.bytes:,}")

@@ -1,0 +1,129 @@
+"""Files that may be anything: opened without waiting, read up to a bound, told in one fault."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from ..faults import Fault
+from ..show.errors import SpecError, raise_faults
+from ..specs.rule_files import Unreadable, from_json
+
+MOST_BYTES = 50_000_000
+"""Bytes of a header, of an index, of a manifest: what is longer holds more than shapes."""
+
+LONGEST_NAME = 60
+"""Characters of a name that are told: in a file of another, they can be very many."""
+
+LONGEST_FACT = 160
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def fault(code: str, name: str, fact: str, place: str = "", **told: str) -> Fault:
+    """A fault of a file.
+
+    Args:
+        code: Its code.
+        name: What the file is called.
+        fact: What is wrong.
+        place: The name of an array in it, `""` for none.
+        told: `found` and `note` of `Fault`.
+    """
+    found, note = told.get("found", ""), told.get("note", "")
+    path = f"[{short(place)!r}]" if place else ""
+    return Fault(code, short(name), path, "", found, "", fact=fact, note=note)
+
+
+def short(name: str) -> str:
+    """A name that is not too long to be told: its end, which tells names apart."""
+    return name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
+
+
+def refuse(its: Fault, name: str) -> NoReturn:
+    """Raise the fault of a file.
+
+    Raises:
+        SpecError: With it.
+    """
+    raise SpecError([its], doing=_doing(name)) from None
+
+
+def refuse_all(faults: list[Fault], name: str) -> None:
+    """Raise the faults of a file, if there are any.
+
+    Raises:
+        SpecError: With them.
+    """
+    raise_faults(faults, doing=_doing(name))
+
+
+def _doing(name: str) -> str:
+    return f"reading {short(name)}"
+
+
+def unopened(name: str, error: Exception) -> Fault:
+    """PTK701, from what the system says."""
+    said = getattr(error, "strerror", None) or str(error)
+    return fault("PTK701", name, f"cannot be opened: {said}")
+
+
+@contextlib.contextmanager
+def opened(path: Path, name: str) -> Iterator[BinaryIO]:
+    """A regular file, open for reading. What would keep a reader waiting is refused.
+
+    Raises:
+        SpecError: PTK701, if it cannot be opened or read.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name
+        refuse(unopened(name, error), name)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            refuse(fault("PTK701", name, "is no regular file"), name)
+        with open(descriptor, "rb", closefd=False) as stream:
+            yield stream
+    except OSError as error:
+        refuse(unopened(name, error), name)
+    finally:
+        os.close(descriptor)
+
+
+def read_all(stream: BinaryIO, name: str) -> bytes:
+    """The bytes of a file of text.
+
+    Raises:
+        SpecError: PTK704, if there are too many.
+    """
+    data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        refuse(fault("PTK704", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
+    return data
+
+
+def json_of(data: bytes, name: str, part: str = "") -> Any:
+    """What is written in JSON.
+
+    Args:
+        data: The text in UTF-8.
+        name: What the file is called.
+        part: What part of it this is: `"its header"`.
+
+    Raises:
+        SpecError: PTK704, if it is no UTF-8, or no JSON.
+    """
+    fact = f"{part} is nested too deep"
+    try:
+        return from_json(data.decode("utf-8-sig"), part)
+    except UnicodeDecodeError as error:
+        fact = f"{part} is no UTF-8: {error.reason} at byte {error.start}"
+    except Unreadable as error:
+        fact = error.fact
+    except RecursionError:
+        pass  # the fact is as above
+    refuse(fault("PTK704", name, fact.strip()[:LONGEST_FACT]), name)

@@ -1,0 +1,124 @@
+"""Checkpoints of orbax: the shapes that its own library finds in their metadata."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..faults import Fault
+from ..show import values
+from .opening import fault, json_of, opened, read_all, refuse, refuse_all, short
+
+METADATA = "_METADATA"
+ARRAYS = "array_metadatas"
+DEFAULT = "default"
+
+MOST_ENTRIES = 100_000
+"""Entries of a folder that are looked at."""
+
+MOST_DIGITS = 18
+"""Digits of the number of a step."""
+
+
+def find(folder: Path, name: str, *, steps: bool = True) -> Path | None:
+    """The folder of a tree in a folder of orbax: of the last step, and of its only item.
+
+    Args:
+        folder: Where to look.
+        name: What it is called.
+        steps: Whether there may be steps in it.
+
+    Raises:
+        SpecError: PTK702, if there are several items.
+    """
+    if (folder / METADATA).is_file():
+        return folder
+    below = _folders(folder)
+    items = [one for one in below if (one / METADATA).is_file()]
+    numbered = [one for one in below if _is_number(one.name)]
+    if not items and numbered and steps:
+        return find(max(numbered, key=lambda one: int(one.name)), name, steps=False)
+    named = [one for one in items if one.name == DEFAULT]
+    if len(items) > 1 and not named:
+        names = values.listing(sorted(short(one.name) for one in items))
+        fact = f"holds {len(items)} trees: name one, {names}"
+        refuse(fault("PTK702", name, fact), name)
+    return (named or items or [None])[0]
+
+
+def _folders(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        few = itertools.islice(entries, MOST_ENTRIES)
+        return [Path(entry.path) for entry in few if entry.is_dir()]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+def read(folder: Path, name: str) -> Any:
+    """The tree of a checkpoint, as `jax.ShapeDtypeStruct`s; what is no array is None in it.
+
+    Tuples are lists in it, and nodes of other types dicts: that is how orbax writes them down.
+
+    Raises:
+        SpecError: PTK702, if orbax is not installed; PTK701 and PTK704, if its metadata cannot be
+            read; PTK705, for each array that has no shape, and if there is none.
+    """
+    for file in _metadata(folder):
+        told = f"{name}/{file.relative_to(folder).as_posix()}"
+        with opened(file, told) as stream:
+            json_of(read_all(stream, told), told)
+    faults: list[Fault] = []
+    paths, structure = jax.tree_util.tree_flatten_with_path(_tree(folder, name), is_leaf=_is_end)
+    leaves = [_leaf(value, path, faults, name) for path, value in paths]
+    refuse_all(faults, name)
+    if all(leaf is None for leaf in leaves):
+        refuse(fault("PTK705", name, "has no arrays in it"), name)
+    return structure.unflatten(leaves)
+
+
+def _metadata(folder: Path) -> Iterator[Path]:
+    """The files of JSON that orbax reads."""
+    yield folder / METADATA
+    others = [folder / "_CHECKPOINT_METADATA", folder / "_sharding"]
+    arrays = folder / ARRAYS
+    if arrays.is_dir():
+        others += [arrays / one for one in sorted(os.listdir(arrays))[:MOST_ENTRIES]]  # noqa: PTH208
+    yield from (file for file in others if os.path.lexists(file))
+
+
+def _tree(folder: Path, name: str) -> Any:
+    try:
+        import orbax.checkpoint as ocp
+        from etils import epath
+    except ImportError:
+        fact = "is a checkpoint of orbax, which is not installed"
+        refuse(fault("PTK702", name, fact, note="pip install orbax-checkpoint"), name)
+    try:
+        found: Any = ocp.StandardCheckpointHandler().metadata(epath.Path(folder.resolve()))
+    except Exception as error:  # noqa: BLE001  of damaged files it raises anything
+        said = values.error(error, 120).replace(str(folder.resolve()), name)
+        refuse(fault("PTK704", name, f"orbax cannot read it: {said}"), name)
+    return getattr(found, "tree", found)
+
+
+def _is_end(node: Any) -> bool:
+    return node is None or hasattr(node, "shape")
+
+
+def _leaf(value: Any, path: Any, faults: list[Fault], name: str) -> Any:
+    if value is None or not hasattr(value, "shape"):
+        return None
+    text = jax.tree_util.keystr(path, simple=True, separator="/")
+    if value.shape is None or value.dtype is None:
+        faults.append(fault("PTK705", name, "has no shape and dtype", text))
+        return None
+    dtype = value.dtype if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else None
+    return jax.ShapeDtypeStruct(tuple(value.shape), dtype or np.dtype(value.dtype))
