@@ -55,7 +55,7 @@ def section(code: str) -> str:
     page = next((path for path in (PAGE, SOURCE) if path.is_file()), None)
     text = page.read_text(encoding="utf-8") if page else ""
     found = re.search(rf"(?ms)^## [^\n]*{{#{code.lower()}}}\n(.*?)(?=^## |\Z)", text)
-    return f"{code}: {CODES[code]}" + f"\n\n{found[1].strip()}" * bool(found)
+    return f"{code}: {CODES[code]}" + (f"\n\n{found[1].strip()}" if found else "")
 
 
 def _plain(markdown: str) -> str:

@@ -12,7 +12,7 @@ where the shell looks for such:
   pytreekit completion zsh > ~/.zfunc/_pytreekit      (with ~/.zfunc in fpath)
   pytreekit completion fish > ~/.config/fish/completions/pytreekit.fish"""
 
-SHELLS = ("bash", "zsh", "fish", "tcsh")
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def run(*, shell: str) -> int:
     """Print it."""
     import shtab
 
-    from ..cli import parser_of_all
+    from .parsing import parser
 
-    print(shtab.complete(parser_of_all(), shell))
+    print(shtab.complete(parser(), shell))
     return 0

@@ -22,14 +22,14 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def complete(argument: argparse.Action) -> argparse.Action:
     """Have a shell complete an argument by the names of files."""
-    argument.complete = FILES  # pyright: ignore[reportAttributeAccessIssue]  as shtab has it
+    argument.complete = _Files()  # pyright: ignore[reportAttributeAccessIssue]  as shtab has it
     return argument
 
 
-FILES = {
-    "bash": "_shtab_compgen_files",
-    "zsh": "_files",
-    "tcsh": "f",
-    "fish": "__fish_complete_path",
-}
-"""What completes files in each shell, as `shtab.FILE` has it, which is not loaded for this."""
+class _Files(dict[str, str]):
+    """What completes files in each shell, as shtab has it, which loads when it is asked for."""
+
+    def __missing__(self, shell: str) -> str:
+        import shtab
+
+        return shtab.FILE[shell]

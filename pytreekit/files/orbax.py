@@ -120,5 +120,4 @@ def _leaf(value: Any, path: Any, faults: list[Fault], name: str) -> Any:
     if value.shape is None or value.dtype is None:
         faults.append(fault("PTK705", name, "has no shape and dtype", text))
         return None
-    dtype = value.dtype if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else None
-    return jax.ShapeDtypeStruct(tuple(value.shape), dtype or np.dtype(value.dtype))
+    return jax.ShapeDtypeStruct(tuple(value.shape), np.dtype(value.dtype))

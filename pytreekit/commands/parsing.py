@@ -1,0 +1,44 @@
+"""The parser of the command line, and the commands that it knows."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+COMMANDS = ("tree", "shard", "diff", "codes", "tour", "completion")
+"""The commands, each a module beside this one; a dash in a name is `_` in that of its module.
+
+Such a module has `TOLD`, its line in the help; `options(parser)`, which adds its options; and
+`run(**options)`, which returns the exit code and loads what is heavy. It may have `DESCRIPTION` and
+`EPILOG`, which its own help tells.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands and their options."""
+    its = argparse.ArgumentParser(
+        prog="pytreekit", description="Spec trees for JAX, checked before tracing."
+    )
+    its.add_argument(
+        "--version", dest="run", action="store_const", const=_version, help="print the version"
+    )
+    commands = its.add_subparsers(title="commands", metavar="COMMAND")
+    for name in COMMANDS:
+        module = importlib.import_module(f".{name.replace('-', '_')}", __package__)
+        command = commands.add_parser(
+            name,
+            help=module.TOLD,
+            description=getattr(module, "DESCRIPTION", module.TOLD),
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=module.run)
+        module.options(command)
+    return its
+
+
+def _version() -> int:
+    from .. import __version__
+
+    print(f"pytreekit {__version__}")
+    return 0
