@@ -14,6 +14,7 @@ from pytreekit.faults import CODES
 
 ROOT = Path(__file__).parents[1]
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({})); import pytreekit.cli as cli; {}"
+CODES_MODULE = "import pytreekit.commands.codes as codes; "
 RUN = "raise SystemExit(cli.main({}))"
 
 
@@ -43,7 +44,7 @@ def test_an_answer_needs_neither_jax_nor_rich(word: str) -> None:
     assert "pytreekit" in ran.stdout or "PTK101" in ran.stdout
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["codes", "nonsense"], ["--nonsense"]])
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["codes", "PTK101", "x"], ["--nonsense"]])
 def test_wrong_usage_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         cli.main(words)
@@ -68,7 +69,7 @@ def test_a_tour_without_its_data_says_what_to_install() -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    much = "cli._codes = lambda: print('x' * 10**6) or 0; "
+    much = CODES_MODULE + "codes.run = lambda **_: print('x' * 10**6) or 0; "
     command = [sys.executable, "-c", WITHOUT.format((), much + RUN.format(["codes"]))]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe) as running:
@@ -81,8 +82,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
 
 def test_ctrl_c_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> int:
+    def interrupted(**_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_codes", interrupted)
+    monkeypatch.setattr("pytreekit.commands.codes.run", interrupted)
     assert cli.main(["codes"]) == cli.INTERRUPTED

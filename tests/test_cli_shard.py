@@ -61,6 +61,7 @@ SHOWN = """\
 | mlp/up/bias   |      1 | bf16[16]  | P('model',)      |    1 |
 | mlp/up/kernel |      1 | f32[8,16] | P(None, 'model') |    0 |
 +---------------+--------+-----------+------------------+------+
+memory: 544 bytes in all, 272 bytes on each of 8 devices, 0% whole on all
 
 1 note
   data splits nothing
@@ -174,55 +175,73 @@ def test_options_are_those_of_partition_specs(
 
 LEAF = [[2], "float32"]
 NO_MANIFEST = [
-    ("", "is no JSON: Expecting value, line 1, column 1"),
+    ("", "PTK702 tree.json is empty"),
+    (" ", "is no JSON: Expecting value, line 1, column 2"),
     ("{", "is no JSON"),
     ("nonsense", "is no JSON"),
     ("\x00", "is no JSON"),
     ('{"w": [[NaN], "float32"]}', "JSON has no NaN"),
     ('{"w": [[1], "int8"], "w": [[2], "int8"]}', "a mapping has the key 'w' twice"),
     (f'{{"w": [[{"9" * 5000}], "int8"]}}', "is no JSON"),
-    ("[" * 100_000, "is nested too deep"),
+    ("[" * 100_000, "tree.json is nested too deep"),
     ('{"a":' * 300 + "1" + "}" * 300, "is nested more than 100 deep"),
     ("{}", "has no arrays in it"),
     ('{"a": {}}', "has no arrays in it"),
-    ("[]", "the root is [], it must be [shape, dtype]"),
-    ("3", "the root is 3, it must be [shape, dtype]"),
-    ({"w": None}, "w is None, it must be [shape, dtype], as in [[4, 8], 'float32']"),
-    ({"a": {"b": ["float32", [2]]}}, "a/b is ['float32', [2]], it must be"),
-    ({"a": [{"w": LEAF}, {"w": 1}]}, "a/1/w is 1, it must be"),
-    ({"w": [[-1], "float32"]}, "w has the shape [-1], sizes are ints of 0 or more"),
-    ({"w": [[2.0], "float32"]}, "w has the shape [2.0]"),
-    ({"w": [[True], "float32"]}, "w has the shape [True]"),
-    ({"w": [["2"], "float32"]}, "w has the shape ['2']"),
-    ({"w": [[[2]], "float32"]}, "w has the shape [[2]]"),
-    ({"w": [[1] * 65, "float32"]}, "w has 65 dimensions, 64 are the most"),
+    ("[]", "is [], it must be [shape, dtype]"),
+    ("3", "is 3, it must be [shape, dtype]"),
+    ({"w": None}, "is None, it must be [shape, dtype], as in"),
+    ({"a": {"b": ["float32", [2]]}}, "tree.json['a/b'] is ['float32', [2]], it must be"),
+    ({"a": [{"w": LEAF}, {"w": 1}]}, "tree.json['a/1/w'] is 1, it must be"),
+    ({"w": [[-1], "float32"]}, "has the shape [-1], sizes are ints of 0 or more"),
+    ({"w": [[2.0], "float32"]}, "has the shape [2.0]"),
+    ({"w": [[True], "float32"]}, "has the shape [True]"),
+    ({"w": [["2"], "float32"]}, "has the shape ['2']"),
+    ({"w": [[[2]], "float32"]}, "has the shape [[2]]"),
+    ({"w": [[1] * 65, "float32"]}, "has 65 dimensions, 64 are the most"),
     ({"w": [[10**9, 10**9, 10**9], "int8"]}, "no machine counts as many elements"),
     ({"w": [[10**400, 0], "int8"]}, "no machine counts as many elements"),
-    ({"w": [[2], "floaty"]}, "w has no dtype 'floaty'"),
-    ({"w": [[2], "f4,f4"]}, "w has no dtype"),
-    ({"w": [[2], "object"]}, "w has no dtype"),
-    ({"w": [[2], ""]}, "w has no dtype"),
-    ({f"w{n}": 0 for n in range(20)}, "... and 12 more"),
+    ({"w": [[2], "floaty"]}, "has no dtype 'floaty'"),
+    ({"w": [[2], "f4,f4"]}, "has no dtype"),
+    ({"w": [[2], "object"]}, "has no dtype"),
+    ({"w": [[2], ""]}, "has no dtype"),
+    ({f"w{n}": 0 for n in range(20)}, "x20, first tree.json['w0'] is 0"),
     ("\ud800", "is no UTF-8"),
 ]
-
-
-@pytest.mark.parametrize(("manifest", "told"), NO_MANIFEST)
-def test_what_is_no_manifest_is_told_in_plain_words(shard: Shard, manifest: Any, told: str) -> None:
-    assert shard(manifest=manifest) == 2
-    assert shard.out == ""
-    assert shard.err.startswith("pytreekit shard: ")
-    assert told in shard.err
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["gone.json", "--rules", "gone.toml", *MESH], "cannot read 'gone.json': No such file"),
-        ([".", "--rules", "gone.toml", *MESH], "cannot read '.': Is a directory"),
-        (["a\x00b", "--rules", "gone.toml", *MESH], "cannot read 'a\\x00b': "),
+        ([".", "--rules", "gone.toml", *MESH], "PTK702  .   is a folder without a checkpoint"),
+        (["--rules", "README.md", *MESH], "a file of rules must end in one of"),
+    ],
+)
+def test_what_is_there_and_is_nothing_exits_with_1(
+    shard: Shard, words: list[str], told: str
+) -> None:
+    assert shard.run(*words) == 1
+    assert shard.out == ""
+    assert told in shard.err
+
+
+@pytest.mark.parametrize(("manifest", "told"), NO_MANIFEST, ids=range(len(NO_MANIFEST)))
+def test_what_is_no_manifest_is_told_in_plain_words(shard: Shard, manifest: Any, told: str) -> None:
+    assert shard(manifest=manifest) == 1
+    assert shard.out == ""
+    assert shard.err.startswith("reading tree.json: ")
+    assert "PTK70" in shard.err
+    assert told in " ".join(shard.err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["gone.json", "--rules", "gone.toml", *MESH],
+            "gone.json   cannot be opened: No such file",
+        ),
+        (["a\x00b", "--rules", "gone.toml", *MESH], "a\\x00b   cannot be opened: "),
         (["--rules", "gone.toml", *MESH], "cannot read 'gone.toml': No such file"),
-        (["--rules", "README.md", *MESH], "no rules can be read from 'README.md'"),
         (["gone.json", *MESH], "--rules is missing"),
         ([], "the following arguments are required: --mesh"),
         (["--mesh", ""], "argument --mesh: it is empty, write it as data=4,model=2"),
@@ -264,9 +283,9 @@ def test_dtypes_of_every_kind_are_read(shard: Shard) -> None:
 
 
 def test_a_large_manifest_is_refused_unread(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytreekit.commands.manifest.MOST_BYTES", 10)
-    assert shard() == 2
-    assert "has more than 10 bytes, it is no shape manifest" in shard.err
+    monkeypatch.setattr("pytreekit.files.opening.MOST_BYTES", 10)
+    assert shard() == 1
+    assert "has more than 10 bytes of text" in shard.err
 
 
 def test_interrupted_input_is_told(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,4 +298,4 @@ def test_interrupted_input_is_told(shard: Shard, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Gone())))
     assert shard.run("-", "--rules", "gone.toml", *MESH) == 2
-    assert "cannot read the standard input: Input/output error" in shard.err
+    assert "the standard input   cannot be opened: Input/output error" in shard.err

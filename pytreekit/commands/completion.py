@@ -24,7 +24,9 @@ def run(*, shell: str) -> int:
     """Print it."""
     import shtab
 
+    from . import options as common
     from .parsing import parser
 
+    common.FILES.update(shtab.FILE)
     print(shtab.complete(parser(), shell))
     return 0

@@ -9,6 +9,9 @@ EPILOG = "exit status: 0 all is well, 1 faults or differences, 2 wrong usage or 
 FILE = "a safetensors file or its index, a checkpoint of orbax, a shape manifest, a plan, or a "
 FILE += "folder with one of these; - is the standard input; by default the shapes of GPT-2"
 
+FILES: dict[str, str] = {}
+"""What completes files in each shell: shtab knows it, and fills it in when it is loaded."""
+
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
@@ -22,14 +25,5 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def complete(argument: argparse.Action) -> argparse.Action:
     """Have a shell complete an argument by the names of files."""
-    argument.complete = _Files()  # pyright: ignore[reportAttributeAccessIssue]  as shtab has it
+    argument.complete = FILES  # pyright: ignore[reportAttributeAccessIssue]  as shtab has it
     return argument
-
-
-class _Files(dict[str, str]):
-    """What completes files in each shell, as shtab has it, which loads when it is asked for."""
-
-    def __missing__(self, shell: str) -> str:
-        import shtab
-
-        return shtab.FILE[shell]
