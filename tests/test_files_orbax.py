@@ -107,10 +107,10 @@ def damaged(folder: Path, text: str | bytes, file: str = "_METADATA") -> ptk.Spe
     return refused(folder)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", '{"tree_metadata": 3}', b'{"\xff": 1}', '{"a": 1, "a": 2}', "[" * 99_999],
-)
+DAMAGED = ["", "{", "[]", '{"tree_metadata": 3}', b'{"\xff": 1}', '{"a": 1, "a": 2}', "[" * 99_999]
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
 def test_damaged_metadata_are_one_fault(copy: Path, text: str | bytes) -> None:
     error = damaged(copy, text)
     assert [fault.code for fault in error.faults] == ["PTK704"]

@@ -66,7 +66,7 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
     counts = shown.count(total.leaves, "array")
     size = f"{total.elements:,} elements, {in_bytes(total.bytes)}"
     columns = ("path", "arrays", "found", "elements", "bytes")
-    head = Head(f"{its.name}, {its.form}: {counts}, {size}", columns, ("arrays", *columns[3:]))
+    head = Head(f"{its.name}, {its.form}\n{counts}, {size}", columns, ("arrays", *columns[3:]))
     answer.table(head, cells)
     for note in its.notes:
         answer.text(f"note: {note}")

@@ -20,12 +20,16 @@ SAFETENSORS, JSON = ".safetensors", ".json"
 
 READ = "what is read: safetensors, orbax, shape manifests in JSON"
 
-_CODE = {
-    b"PK\x03\x04": "a zip file, as torch.save and numpy.savez write them",
+CODE = "to read a pickle is to run it: save its arrays as safetensors"
+
+_PICKLES = {
+    b"PK\x03\x04": "a zip file, as torch.save writes it",
     b"\x80\x02": "a pickle",
     b"\x80\x03": "a pickle",
     b"\x80\x04": "a pickle",
     b"\x80\x05": "a pickle",
+}
+_OTHERS = {
     b"\x93NUMPY": "an array of NumPy",
     b"\x89HDF\r\n\x1a\n": "an HDF5 file",
     b"GGUF": "a GGUF file",
@@ -129,7 +133,8 @@ def _file(path: Path, name: str) -> Stored:
             return _json(read_all(stream, name), path.parent, name)
     if form == SAFETENSORS:
         return Stored(safetensors.read(path, name), name, "safetensors", [])
-    return refuse(fault("PTK702", name, form, note=READ), name)
+    note = CODE if head.startswith(tuple(_PICKLES)) else READ
+    return refuse(fault("PTK702", name, form, note=note), name)
 
 
 def _form(suffix: str, head: bytes) -> str:
@@ -138,7 +143,8 @@ def _form(suffix: str, head: bytes) -> str:
         return "is empty"
     if suffix in {SAFETENSORS, JSON}:
         return suffix
-    told = next((its for start, its in _CODE.items() if head.startswith(start)), "")
+    known = (_PICKLES | _OTHERS).items()
+    told = next((its for start, its in known if head.startswith(start)), "")
     if told:
         return f"is {told}, which is not read"
     if head[safetensors.LENGTH :].startswith(b"{"):
