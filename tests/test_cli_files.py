@@ -1,4 +1,4 @@
-"""`pytreekit tree`, `diff`, `codes`, `completion`; JSON for programs, and files that are written."""
+"""`pytreekit tree`, `diff`, `codes`, `completion`; JSON for programs, and files it writes."""
 
 from __future__ import annotations
 

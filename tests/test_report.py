@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import jax

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..show import values
+from .opening import brief
 
 MOST_DIMENSIONS = 64
 MOST_ELEMENTS = 2**63 - 1
@@ -20,7 +20,7 @@ _KEYS = {"key<fry>": "threefry2x32", "key<rbg>": "rbg", "key<urbg>": "unsafe_rbg
 
 def wrong_shape(shape: Any) -> str:
     """What is wrong with a shape, `""` for nothing."""
-    told = values.spec(shape, 40)
+    told = brief(shape)
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         return f"has the shape {told}, sizes are ints of 0 or more"
     if len(shape) > MOST_DIMENSIONS:

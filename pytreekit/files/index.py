@@ -11,7 +11,7 @@ from ..show import values
 from ..show.errors import SpecError
 from ..trees.leaves import size_in_bytes
 from . import safetensors
-from .opening import fault, refuse, refuse_all, short
+from .opening import brief, fault, few, refuse, refuse_all, short
 
 ENDING = ".safetensors.index.json"
 
@@ -61,25 +61,26 @@ def read(data: dict[str, Any], folder: Path, name: str) -> Indexed:
         except SpecError as error:
             faults += error.faults
     refuse_all(faults, name)
-    refuse_all(list(_missing(places, held, name)), name)
+    refuse_all(few(_missing(places, held, name)), name)
     tree = {key: held[file][key] for key, file in places.items()}
     return Indexed(tree, list(_notes(data, tree, held)))
 
 
 def _files(places: dict[str, Any], name: str) -> list[str]:
     """The files that an index names."""
-    faults: list[Fault] = []
-    for key, file in places.items():
-        if not isinstance(file, str):
-            faults.append(fault("PTK704", name, f"must be in a file, not in {_told(file)}", key))
-    refuse_all(faults, name)
+    wrong = (
+        fault("PTK704", name, f"must be in a file, not in {brief(file)}", key)
+        for key, file in places.items()
+        if not isinstance(file, str)
+    )
+    refuse_all(few(wrong), name)
     files = list(dict.fromkeys(places.values()))
-    faults = [
-        fault("PTK707", name, f"names {_told(file)}, which is not the name of a file beside it")
+    out = (
+        fault("PTK707", name, f"names {short(file)!r}, which is not the name of a file beside it")
         for file in files
         if not is_beside(file)
-    ]
-    refuse_all(faults, name)
+    )
+    refuse_all(few(out), name)
     if len(files) > MOST_FILES:
         fact = f"names {len(files):,} files, {MOST_FILES:,} are the most"
         refuse(fault("PTK704", name, fact), name)
@@ -119,7 +120,3 @@ def _notes(
 
 def _number(number: int) -> str:
     return f"{number:,}" if abs(number) < 10**18 else "very many"
-
-
-def _told(file: Any) -> str:
-    return values.spec(short(file) if isinstance(file, str) else file, 64)

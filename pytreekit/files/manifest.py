@@ -7,9 +7,8 @@ from typing import Any
 import jax
 
 from ..faults import Fault
-from ..show import values
 from .arrays import dtype_of, wrong_shape
-from .opening import fault, refuse, refuse_all
+from .opening import MOST_FAULTS, brief, fault, refuse, refuse_all
 
 DEEPEST = 100
 """How deep a tree may be nested."""
@@ -39,6 +38,8 @@ def read(data: Any, name: str) -> Any:
 
 def _node(data: Any, place: str, faults: list[Fault], name: str, depth: int = 0) -> Any:
     """A subtree, or a leaf; what is wrong is added to the faults."""
+    if len(faults) >= MOST_FAULTS:
+        return None
     if depth > DEEPEST:
         faults.append(fault("PTK704", name, f"is nested more than {DEEPEST} deep", place))
         return None
@@ -61,7 +62,7 @@ def _wrong(data: Any) -> str:
     """What is wrong with a leaf, `""` for nothing."""
     is_leaf = isinstance(data, list) and len(data) == len(("shape", "dtype"))
     if not is_leaf or not isinstance(data[0], list) or not isinstance(data[1], str):
-        return f"is {values.spec(data, 40)}, it must be [shape, dtype], as in [[4, 8], 'float32']"
+        return f"is {brief(data)}, it must be [shape, dtype], as in [[4, 8], 'float32']"
     shape, dtype = data
     known = len(dtype) <= LONGEST_DTYPE and dtype_of(dtype) is not None
-    return wrong_shape(shape) or ("" if known else f"has no dtype {values.spec(dtype, 24)}")
+    return wrong_shape(shape) or ("" if known else f"has no dtype {brief(dtype)}")

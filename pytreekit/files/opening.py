@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import reprlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from ..faults import Fault
+from ..show import values
 from ..show.errors import SpecError, raise_faults
 from ..specs.rule_files import Unreadable, from_json
 
 MOST_BYTES = 50_000_000
 """Bytes of a header, of an index, of a manifest: what is longer holds more than shapes."""
+
+MOST_VALUES = 2_000_000
+"""Values in a text: a hundred thousand arrays have half as many."""
+
+MOST_FAULTS = 1_000
+"""Faults of one file that are found: a file of another can have any number."""
 
 LONGEST_NAME = 60
 """Characters of a name that are told: in a file of another, they can be very many."""
@@ -94,6 +103,31 @@ def opened(path: Path, name: str) -> Iterator[BinaryIO]:
         os.close(descriptor)
 
 
+def few(faults: Iterable[Fault]) -> list[Fault]:
+    """The first of very many faults."""
+    return list(itertools.islice(faults, MOST_FAULTS))
+
+
+def brief(value: Any) -> str:
+    """What stands in a file in a few characters, however large it is."""
+    return values.spec(_Brief(value), 40)
+
+
+class _Brief:
+    """A value whose `repr` is short: that of all of it could be very long."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return _REPR.repr(self._value)
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlist = _REPR.maxdict = 8
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 40
+
+
 def read_all(stream: BinaryIO, name: str) -> bytes:
     """The bytes of a file of text.
 
@@ -117,6 +151,10 @@ def json_of(data: bytes, name: str, part: str = "") -> Any:
     Raises:
         SpecError: PTK704, if it is no UTF-8, or no JSON.
     """
+    number = sum(data.count(sign) for sign in (b"[", b"{", b","))
+    if number > MOST_VALUES:
+        fact = f"{part} has more than {MOST_VALUES:,} values".strip()
+        refuse(fault("PTK704", name, fact), name)
     fact = f"{part} is nested too deep"
     try:
         return from_json(data.decode("utf-8-sig"), part)

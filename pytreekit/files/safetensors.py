@@ -18,7 +18,18 @@ import jax
 from ..faults import Fault
 from ..show import values
 from .arrays import dtype_of, wrong_shape
-from .opening import MOST_BYTES, fault, json_of, opened, refuse, refuse_all, short
+from .opening import (
+    MOST_BYTES,
+    MOST_FAULTS,
+    brief,
+    fault,
+    few,
+    json_of,
+    opened,
+    refuse,
+    refuse_all,
+    short,
+)
 
 LENGTH = 8
 """Bytes at the beginning that say how long the header is."""
@@ -75,7 +86,7 @@ def read(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         refuse(fault("PTK704", name, f"its header is {values.kind(data)}, not a mapping"), name)
     entries, faults = _entries(data, name)
-    refuse_all(faults or list(_misplaced(entries, size - used, name)), name)
+    refuse_all(faults or few(_misplaced(entries, size - used, name)), name)
     return {entry.name: entry.leaf for entry in entries}
 
 
@@ -99,6 +110,8 @@ def _entries(data: dict[str, Any], name: str) -> tuple[list[_Entry], list[Fault]
     found: list[_Entry] = []
     faults: list[Fault] = []
     for key, its in data.items():
+        if len(faults) >= MOST_FAULTS:
+            break
         if key == METADATA:
             is_text = isinstance(its, dict) and all(isinstance(one, str) for one in its.values())
             if not is_text:
@@ -116,16 +129,16 @@ def _entries(data: dict[str, Any], name: str) -> tuple[list[_Entry], list[Fault]
 def _wrong(its: Any) -> str:
     """What is wrong with an entry, `""` for nothing."""
     if not isinstance(its, dict) or not {"dtype", "shape", "data_offsets"} <= its.keys():
-        return f"is {values.spec(its, 40)}, it must have dtype, shape and data_offsets"
+        return f"is {brief(its)}, it must have dtype, shape and data_offsets"
     dtype, shape, offsets = its["dtype"], its["shape"], its["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        return f"has no dtype {values.spec(dtype, 24)}"
+        return f"has no dtype {brief(dtype)}"
     fact = wrong_shape(shape)
     if fact:
         return fact
     are_ints = isinstance(offsets, list) and all(type(offset) is int for offset in offsets)
     if not are_ints or len(offsets) != len(("begin", "end")) or not 0 <= offsets[0] <= offsets[1]:
-        return f"has the data_offsets {values.spec(offsets, 40)}, not where it begins and ends"
+        return f"has the data_offsets {brief(offsets)}, not where it begins and ends"
     bits, there = _DTYPES[dtype][1] * math.prod(shape), offsets[1] - offsets[0]
     if bits != 8 * there:
         wanted = f"{bits // 8:,}" if bits % 8 == 0 else f"{bits / 8:,}"
