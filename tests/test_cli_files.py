@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Callable
@@ -321,3 +322,30 @@ def test_a_terminal_gets_colour_and_no_escapes_of_others(
     assert run("tree", tmp_path / "tree.json").code == 0
     (table,) = told
     assert [str(cell) for cell in table.columns[0].cells] == ["\\x1b[31mw", "total"]
+
+
+GUIDE = Path(__file__).parents[1] / "docs" / "en" / "guide" / "checkpoints.md"
+
+
+def test_the_guide_shows_what_is_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = GUIDE.read_text(encoding="utf-8")
+    blocks = dict(
+        re.findall(r"(?ms)^```(python|toml)\n(.*?)^```$", page)[::-1]
+    )  # the first of each
+    told: dict[str, Any] = {}
+    exec(compile(blocks["python"], str(GUIDE), "exec"), told)
+    monkeypatch.chdir(tmp_path)
+    data = told["file"].read_bytes()
+    Path("model.safetensors").write_bytes(data)
+    Path("cut.safetensors").write_bytes(data[:1500])
+    Path("hf.toml").write_text(blocks["toml"])
+    shown = re.findall(r"(?ms)^```text\n\$ pytreekit ([^\n]*)\n(.*?)^```$", page)
+    assert len(shown) == 7
+    for words, text in shown:
+        ran = run(*words.split())
+        printed = (ran.out + ran.err).splitlines()
+        parts = [part.strip("\n") for part in re.split(r"(?m)^\.\.\.\n?", text)]
+        assert all(part in "\n".join(printed) for part in parts), words
+        assert "..." in text or text.splitlines() == printed
