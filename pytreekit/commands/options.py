@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 EPILOG = "exit status: 0 all is well, 1 faults or differences, 2 wrong usage or no such file"
 
 FILE = "a safetensors file or its index, a checkpoint of orbax, a shape manifest, a plan, or a "
 FILE += "folder with one of these; - is the standard input; by default the shapes of GPT-2"
 
-FILES: dict[str, str] = {}
+FILES: dict[Any, Any] = {}
 """What completes files in each shell: shtab knows it, and fills it in when it is loaded."""
 
 
