@@ -22,8 +22,8 @@ NAMES = [
     "data_parallel_grad", "diff", "fsdp_plan", "fsdp_specs", "gradient_statistics", "if_array",
     "named_shardings", "optimizer_specs", "optional", "partition", "partition_plan",
     "partition_specs", "per_example_grad", "per_example_norms", "per_example_value_and_grad",
-    "pmap", "raise_faults", "read_shapes", "register_box", "shard_map", "spec_of", "stack", "suggest_chunk_size",
-    "summary", "unstack", "vmap",
+    "pmap", "raise_faults", "read_shapes", "register_box", "shard_map", "spec_of", "stack",
+    "suggest_chunk_size", "summary", "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_plan_matches",
