@@ -20,13 +20,12 @@ _KEYS = {"key<fry>": "threefry2x32", "key<rbg>": "rbg", "key<urbg>": "unsafe_rbg
 
 def wrong_shape(shape: Any) -> str:
     """What is wrong with a shape, `""` for nothing."""
-    told = brief(shape)
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-        return f"has the shape {told}, sizes are ints of 0 or more"
+        return f"has the shape {brief(shape)}, sizes are ints of 0 or more"
     if len(shape) > MOST_DIMENSIONS:
         return f"has {len(shape)} dimensions, {MOST_DIMENSIONS} are the most"
     if math.prod(size for size in shape if size) > MOST_ELEMENTS:
-        return f"has the shape {told}: no machine counts as many elements"
+        return f"has the shape {brief(shape)}: no machine counts as many elements"
     return ""
 
 
