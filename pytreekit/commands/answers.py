@@ -102,7 +102,8 @@ class Answer:
         from rich.console import Console
 
         safe = [tuple(map(plain, row)) for row in rows]
-        Console().print(table.rich(head, safe, styles or {}))
+        named = head._replace(title=plain(head.title))
+        Console().print(table.rich(named, safe, styles or {}))
 
 
 def say(text: Any, *, error: bool = False) -> None:

@@ -17,7 +17,9 @@ Such a module has `TOLD`, its line in the help; `options(parser)`, which adds it
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands and their options."""
     its = argparse.ArgumentParser(
-        prog="pytreekit", description="Spec trees for JAX, checked before tracing."
+        prog="pytreekit",
+        description="Spec trees for JAX, checked before tracing.",
+        formatter_class=_help,
     )
     its.add_argument(
         "--version", dest="run", action="store_const", const=_version, help="print the version"
@@ -30,11 +32,16 @@ def parser() -> argparse.ArgumentParser:
             help=module.TOLD,
             description=getattr(module, "DESCRIPTION", module.TOLD),
             epilog=getattr(module, "EPILOG", None),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_help,
         )
         command.set_defaults(run=module.run)
         module.options(command)
     return its
+
+
+def _help(prog: str) -> argparse.HelpFormatter:
+    """Keeps the lines of descriptions, and has room for names beside what they stand for."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)
 
 
 def _version() -> int:
