@@ -37,9 +37,9 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"pytreekit {metadata.version('pytreekit')}\n"
 
 
-@pytest.mark.parametrize("word", ["codes", "--version", "--help"])
-def test_an_answer_needs_neither_jax_nor_rich(word: str) -> None:
-    ran = run(word, missing=("jax", "jaxlib", "numpy", "rich"))
+@pytest.mark.parametrize("words", ["codes", "codes 101", "--version", "--help", "shard --help"])
+def test_an_answer_needs_neither_jax_nor_rich(words: str) -> None:
+    ran = run(*words.split(), missing=("jax", "jaxlib", "numpy", "rich", "shtab"))
     assert ran.returncode == 0, ran.stderr
     assert "pytreekit" in ran.stdout or "PTK101" in ran.stdout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,23 @@ def test_what_would_keep_a_reader_waiting_is_refused(copy: Path) -> None:
     os.mkfifo(copy / "_sharding")
     error = refused(copy)
     assert [(fault.code, fault.argument) for fault in error.faults] == [("PTK701", "one/_sharding")]
+
+
+def test_what_orbax_writes_otherwise_is_read_too(tmp_path: Path) -> None:
+    tree = {"w": jnp.ones((3, 4), jnp.float8_e4m3fn), "empty": {}, "name": "a string"}
+    for number, form in enumerate(({"use_ocdbt": False}, {"use_zarr3": True})):
+        with ocp.PyTreeCheckpointer(**form) as checkpointer:
+            checkpointer.save(tmp_path / str(number), tree)
+        assert told(ptk.read_shapes(tmp_path / str(number))) == {"w": "float8_e4m3fn[3,4]"}
+
+
+def test_without_orbax_it_says_what_to_install(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
+    error = refused(saved / "one")
+    assert error.faults[0].code == "PTK702"
+    assert error.faults[0].note == "pip install orbax-checkpoint"
 
 
 def test_a_folder_that_holds_itself_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,9 @@ DEFAULT = "default"
 
 MOST_ENTRIES = 100_000
 """Entries of a folder that are looked at."""
+
+QUIET, LONGEST_WAIT = 0.2, 5.0
+"""Seconds without a complaint after which there is none to come, and seconds to wait at most."""
 
 MOST_DIGITS = 18
 """Digits of the number of a step."""
@@ -102,11 +108,40 @@ def _tree(folder: Path, name: str) -> Any:
         fact = "is a checkpoint of orbax, which is not installed"
         refuse(fault("PTK702", name, fact, note="pip install orbax-checkpoint"), name)
     try:
-        found: Any = ocp.StandardCheckpointHandler().metadata(epath.Path(folder.resolve()))
+        with _quiet_after_an_error():
+            found: Any = ocp.StandardCheckpointHandler().metadata(epath.Path(folder.resolve()))
     except Exception as error:  # noqa: BLE001  of damaged files it raises anything
         said = values.error(error, 120).replace(str(folder.resolve()), name)
         refuse(fault("PTK704", name, f"orbax cannot read it: {said}"), name)
     return getattr(found, "tree", found)
+
+
+@contextlib.contextmanager
+def _quiet_after_an_error() -> Iterator[None]:
+    """Nothing is printed of the arrays that are still being opened when the first of them fails.
+
+    orbax opens all at once, and ends its event loop with the first error; of each that is opened
+    later, tensorstore then complains, where Python prints what nobody can catch.
+    """
+    before, last = sys.unraisablehook, time.monotonic()
+
+    def hook(raised: Any) -> None:
+        nonlocal last
+        if str(raised.exc_value) == "Event loop is closed":
+            last = time.monotonic()
+        else:
+            before(raised)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    except Exception:
+        last, end = time.monotonic(), time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < min(last + QUIET, end):
+            time.sleep(QUIET / 10)
+        raise
+    finally:
+        sys.unraisablehook = before
 
 
 def _is_end(node: Any) -> bool:
