@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import itertools
 import os
 import sys
@@ -108,7 +110,7 @@ def _tree(folder: Path, name: str) -> Any:
         fact = "is a checkpoint of orbax, which is not installed"
         refuse(fault("PTK702", name, fact, note="pip install orbax-checkpoint"), name)
     try:
-        with _quiet_after_an_error():
+        with _quiet_after_an_error(str(folder.resolve())):
             found: Any = ocp.StandardCheckpointHandler().metadata(epath.Path(folder.resolve()))
     except Exception as error:  # noqa: BLE001  of damaged files it raises anything
         said = values.error(error, 120).replace(str(folder.resolve()), name)
@@ -117,11 +119,15 @@ def _tree(folder: Path, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet_after_an_error() -> Iterator[None]:
+def _quiet_after_an_error(folder: str) -> Iterator[None]:
     """Nothing is printed of the arrays that are still being opened when the first of them fails.
 
-    orbax opens all at once, and ends its event loop with the first error; of each that is opened
-    later, tensorstore then complains, where Python prints what nobody can catch.
+    orbax opens all at once, and ends its event loop with the first error. Of each that is opened
+    later, tensorstore complains where Python prints what nobody can catch; of each that fails
+    later, asyncio tells when its task is forgotten, unless somebody has asked for its error.
+
+    Args:
+        folder: The folder that they are opened in, which is told in their errors.
     """
     before, last = sys.unraisablehook, time.monotonic()
 
@@ -139,6 +145,10 @@ def _quiet_after_an_error() -> Iterator[None]:
         last, end = time.monotonic(), time.monotonic() + LONGEST_WAIT
         while time.monotonic() < min(last + QUIET, end):
             time.sleep(QUIET / 10)
+        for its in gc.get_objects():
+            if type(its) is asyncio.Task and its.done() and folder in repr(its):
+                with contextlib.suppress(asyncio.CancelledError):
+                    its.exception()
         raise
     finally:
         sys.unraisablehook = before
