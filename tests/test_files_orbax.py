@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,21 +117,69 @@ def test_damaged_metadata_are_one_fault(copy: Path, text: str | bytes) -> None:
     assert [fault.code for fault in error.faults] == ["PTK704"]
 
 
-def test_metadata_of_arrays_that_are_not_there_are_one_fault(copy: Path) -> None:
-    data = json.loads((copy / "_METADATA").read_text())
-    entry = data["tree_metadata"].pop("('params', 'w')")
-    entry["key_metadata"] = [{"key": "__import__('os').mkdir('written')", "key_type": 2}]
-    data["tree_metadata"]["(__import__('os').mkdir('written'),)"] = entry
-    error = damaged(copy, json.dumps(data))
-    assert [fault.code for fault in error.faults] == ["PTK704"]
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> ptk.SpecError:
+    """What is said of a checkpoint with other metadata."""
+    data = json.loads((folder / "_METADATA").read_text())
+    change(data["tree_metadata"])
+    return damaged(folder, json.dumps(data))
+
+
+def keyed(*keys: Any, kind: str = "jax.Array") -> dict[str, Any]:
+    rows = [{"key": str(key), "key_type": 1 if type(key) is int else 2} for key in keys]
+    return {"key_metadata": rows, "value_metadata": {"value_type": kind}}
+
+
+CODE = "__import__('os').mkdir('written')"
+ENTRIES = {
+    "code": ({f"({CODE},)": keyed(CODE)}, "cannot be opened: NOT_FOUND"),
+    "no entry": ({"x": 3}, "is 3, not the keys and the type of an entry"),
+    "no keys": ({"x": keyed()}, "not the keys and the type"),
+    "keys of no text": ({"x": {**keyed("w"), "key_metadata": [3]}}, "has the keys [3]"),
+    "absurd nesting": ({"x": keyed(*"a" * 101)}, "is nested more than 100 deep"),
+    "the same twice": ({"x": keyed("step")}, "is there twice"),
+    "below an array": ({"x": keyed("step", "w")}, "lies below an array"),
+    "no such index": ({"x": keyed("pair", 7, kind="None")}, "lacks some of its indices"),
+}
+
+
+@pytest.mark.parametrize("case", ENTRIES)
+def test_a_faulty_entry_is_one_fault(copy: Path, case: str) -> None:
+    more, fact = ENTRIES[case]
+    error = rewritten(copy, lambda rows: rows.update(more))
+    assert [fault.code for fault in error.faults] == ["PTK705"]
+    assert fact in " ".join(str(error).split())
     assert not Path("written").exists()
 
 
 def test_a_damaged_store_is_one_fault(copy: Path) -> None:
-    assert [fault.code for fault in damaged(copy, b"no", "manifest.ocdbt").faults] == ["PTK704"]
-    shutil.rmtree(copy / "d")
+    error = damaged(copy, b"no", "manifest.ocdbt")
+    assert [fault.code for fault in error.faults] == ["PTK704"]
+    assert "its manifest.ocdbt cannot be read: DATA_LOSS" in str(error)
     (copy / "manifest.ocdbt").unlink()
-    assert refused(copy).faults[0].code == "PTK704"
+    assert "has no manifest.ocdbt" in str(refused(copy))
+
+
+def test_every_array_that_is_damaged_is_told(copy: Path, tmp_path: Path) -> None:
+    with ocp.PyTreeCheckpointer(use_ocdbt=False) as checkpointer:
+        checkpointer.save(
+            tmp_path / "files", {"a": jnp.ones(2), "b": jnp.ones(2), "c": jnp.ones(2)}
+        )
+    (tmp_path / "files" / "a" / ".zarray").write_text("{")
+    shutil.rmtree(tmp_path / "files" / "b")
+    error = refused(tmp_path / "files")
+    assert [(fault.code, fault.path) for fault in error.faults] == [
+        ("PTK705", "['a']"),
+        ("PTK705", "['b']"),
+    ]
+    shutil.copytree(tmp_path / "files" / "c", tmp_path / "out")
+    for key in ("../out", "/out", "c/../../out"):
+        error = rewritten(tmp_path / "files", lambda rows, key=key: rows.update(x=keyed(key)))
+        assert "PTK707" in {fault.code for fault in error.faults}
+
+
+def test_it_reads_what_orbax_reads(saved: Path) -> None:
+    found = ocp.StandardCheckpointer().metadata(saved / "one").item_metadata.tree
+    assert told(found) == told(ptk.read_shapes(saved / "one"))
 
 
 def test_what_would_keep_a_reader_waiting_is_refused(copy: Path) -> None:
@@ -152,7 +200,7 @@ def test_what_orbax_writes_otherwise_is_read_too(tmp_path: Path) -> None:
 def test_without_orbax_it_says_what_to_install(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
+    monkeypatch.setitem(sys.modules, "tensorstore", None)
     error = refused(saved / "one")
     assert error.faults[0].code == "PTK702"
     assert error.faults[0].note == "pip install orbax-checkpoint"
