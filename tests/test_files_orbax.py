@@ -137,7 +137,7 @@ ENTRIES = {
     "keys of no text": ({"x": {**keyed("w"), "key_metadata": [3]}}, "has the keys [3]"),
     "absurd nesting": ({"x": keyed(*"a" * 101)}, "is nested more than 100 deep"),
     "the same twice": ({"x": keyed("step")}, "is there twice"),
-    "below an array": ({"x": keyed("step", "w")}, "lies below an array"),
+    "below an array": ({"x": keyed("step", "w", kind="None")}, "lies below an array"),
     "no such index": ({"x": keyed("pair", 7, kind="None")}, "lacks some of its indices"),
 }
 

@@ -1,38 +1,26 @@
 """Checkpoints of orbax: its tree from its metadata, each shape from the store of its arrays.
 
-orbax itself opens all arrays at once to tell their shapes, and one that cannot be opened has it end
-with what the others say printed beside. Here tensorstore, which it stores them with, opens one
-after the other, so that each that is damaged is told by its name.
+orbax itself ends with the first array that cannot be opened, and what the others say is printed
+beside. Here tensorstore, which it stores them with, is asked for each, so that each that is damaged
+is told by its name.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 
 from ..faults import Fault
 from ..show.values import listing
-from .arrays import dtype_of, wrong_shape
-from .opening import (
-    LONGEST_FACT,
-    MOST_FAULTS,
-    brief,
-    fault,
-    json_of,
-    opened,
-    read_all,
-    refuse,
-    refuse_all,
-    short,
-)
+from .opening import MOST_FAULTS, brief, fault, json_of, opened, read_all, refuse, refuse_all, short
+from .store import DATABASE, OUT, Store
 
 METADATA = "_METADATA"
-STORE = "manifest.ocdbt"
 DEFAULT = "default"
 
 MOST_ENTRIES = 100_000
@@ -44,13 +32,10 @@ MOST_DIGITS = 18
 DEEPEST = 100
 """How deep a tree may be nested."""
 
-PATIENCE = 60.0
-"""Seconds to wait for one array."""
-
 SEQUENCE = 1
 """What orbax writes down of a key that is an index."""
 
-_NO_ARRAY: dict[str, Any] = {"Dict": {}, "List": [], "Tuple": ()}
+_EMPTY: dict[str, type] = {"Dict": dict, "List": list, "Tuple": tuple}
 _NOTHING = {"None", "NamedTuple", "string"}
 
 
@@ -94,26 +79,26 @@ class _Entry(NamedTuple):
     """An entry of the metadata.
 
     Attributes:
+        text: Its path, or what stands in its place.
         keys: The keys of its path, each with whether it is an index.
         kind: What orbax calls its type.
+        fact: What is wrong with it, `""` for nothing.
     """
 
-    keys: tuple[tuple[str, bool], ...]
-    kind: str
-
-    @property
-    def text(self) -> str:
-        """Its path."""
-        return "/".join(key for key, _ in self.keys)
+    text: str
+    keys: tuple[tuple[str, bool], ...] = ()
+    kind: str = ""
+    fact: str = ""
 
     @property
     def name(self) -> str:
         """What its array is called in the store."""
         return ".".join(key for key, _ in self.keys)
 
-
-Opener: TypeAlias = Callable[[str], Any]
-"""What opens an array by its name in the store."""
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array, by what orbax says."""
+        return not self.fact and self.kind not in _NOTHING and self.kind not in _EMPTY
 
 
 def read(folder: Path, name: str) -> Any:
@@ -133,19 +118,17 @@ def read(folder: Path, name: str) -> Any:
     rows = data.get("tree_metadata") if isinstance(data, dict) else None
     if not isinstance(rows, dict):
         refuse(fault("PTK704", told, "has no mapping 'tree_metadata'"), name)
-    if data.get("use_ocdbt") is True and not (folder / STORE).exists():
-        refuse(fault("PTK704", name, f"has no {STORE}, which says where its arrays are"), name)
+    if data.get("use_ocdbt") is True and not (folder / DATABASE).exists():
+        refuse(fault("PTK704", name, f"has no {DATABASE}, which says where its arrays are"), name)
+    store = Store(folder, name, zarr3=data.get("use_zarr3") is True)
     faults: list[Fault] = []
-    open_array = _opener(folder, name, zarr3=data.get("use_zarr3") is True)
     root = _Branch()
-    for key, row in rows.items():
+    for entry, found in _leaves(store, list(map(_entry, rows, rows.values()))):
+        fact = found if isinstance(found, str) else _put(root, entry, found)
+        if fact:
+            faults.append(fault("PTK707" if fact == OUT else "PTK705", name, fact, entry.text))
         if len(faults) >= MOST_FAULTS:
             break
-        entry = _entry(row)
-        fact = entry if isinstance(entry, str) else _put(root, entry, open_array)
-        if fact:
-            code = "PTK707" if fact == _OUT else "PTK705"
-            faults.append(fault(code, name, fact, key if isinstance(entry, str) else entry.text))
     refuse_all(faults, name)
     tree = _finished(root, "", faults, name)
     refuse_all(faults, name)
@@ -154,7 +137,16 @@ def read(folder: Path, name: str) -> Any:
     return tree
 
 
-_OUT = "leads out of its folder"
+def _leaves(store: Store, entries: list[_Entry]) -> Iterator[tuple[_Entry, Any]]:
+    """What each entry stands for, what is wrong if it is text."""
+    arrays = store.shapes(entry.name for entry in entries if entry.is_array)
+    for entry in entries:
+        if entry.fact:
+            yield entry, entry.fact
+        elif entry.is_array:
+            yield entry, next(arrays)
+        else:
+            yield entry, _EMPTY.get(entry.kind, type(None))()
 
 
 def _no_files(folder: Path, name: str) -> Iterator[Fault]:
@@ -170,19 +162,20 @@ def _no_files(folder: Path, name: str) -> Iterator[Fault]:
                 yield fault("PTK701", told, "is no regular file")
 
 
-def _entry(row: Any) -> _Entry | str:
-    """An entry of the metadata; what is wrong with it, if it is none."""
+def _entry(text: str, row: Any) -> _Entry:
+    """An entry of the metadata."""
     its = row if isinstance(row, dict) else {}
     keys, value = its.get("key_metadata"), its.get("value_metadata")
     kind = value.get("value_type") if isinstance(value, dict) else None
     if not isinstance(keys, list) or not keys or not isinstance(kind, str):
-        return f"is {brief(row)}, not the keys and the type of an entry"
-    if len(keys) > DEEPEST:
-        return f"is nested more than {DEEPEST} deep"
+        return _Entry(text, fact=f"is {brief(row)}, not the keys and the type of an entry")
     pairs = [(key.get("key"), key.get("key_type")) for key in keys if isinstance(key, dict)]
     if len(pairs) < len(keys) or not all(isinstance(key, str) for key, _ in pairs):
-        return f"has the keys {brief(keys)}"
-    return _Entry(tuple((str(key), number == SEQUENCE) for key, number in pairs), kind)
+        return _Entry(text, fact=f"has the keys {brief(keys)}")
+    if len(keys) > DEEPEST:
+        return _Entry(text, fact=f"is nested more than {DEEPEST} deep")
+    path = tuple((str(key), number == SEQUENCE) for key, number in pairs)
+    return _Entry("/".join(key for key, _ in path), path, kind)
 
 
 class _Branch:
@@ -193,8 +186,8 @@ class _Branch:
         self.indexed: set[bool] = set()
 
 
-def _put(root: _Branch, entry: _Entry, open_array: Opener) -> str:
-    """Put an entry at its place, and say what is wrong with it, `""` for nothing."""
+def _put(root: _Branch, entry: _Entry, leaf: Any) -> str:
+    """Put a leaf at its place, and say what is wrong with that, `""` for nothing."""
     node = root
     for key, is_index in entry.keys[:-1]:
         node.indexed.add(is_index)
@@ -205,70 +198,8 @@ def _put(root: _Branch, entry: _Entry, open_array: Opener) -> str:
     if key in node.below:
         return "is there twice"
     node.indexed.add(is_index)
-    if entry.kind in _NOTHING or entry.kind in _NO_ARRAY:
-        node.below[key] = _NO_ARRAY.get(entry.kind)
-        return ""
-    found = open_array(entry.name)
-    node.below[key] = found
-    return found if isinstance(found, str) else ""
-
-
-def _opener(folder: Path, name: str, *, zarr3: bool) -> Opener:
-    """What opens arrays of a folder: a `jax.ShapeDtypeStruct`, or what is wrong, for each name."""
-    try:
-        import tensorstore
-    except ImportError:
-        fact = "is a checkpoint of orbax, which is not installed"
-        refuse(fault("PTK702", name, fact, note="pip install orbax-checkpoint"), name)
-    place, context = f"{os.path.abspath(folder)}/", tensorstore.Context()  # noqa: PTH100
-    base = {"driver": "file", "path": place}
-    in_one = (folder / STORE).exists()
-    if in_one:
-        _check_store(tensorstore, base, name)
-
-    def open_array(array: str) -> Any:
-        if not in_one and not _is_below(array):
-            return _OUT
-        store = {**base, "path": f"{place}{array}/"}
-        if in_one:
-            store = {"driver": "ocdbt", "base": base, "path": f"{array}/"}
-        spec = {"driver": "zarr3" if zarr3 else "zarr", "kvstore": store}
-        try:
-            found = tensorstore.open(spec, open=True, read=True, context=context)
-            return _shape(found.result(timeout=PATIENCE))
-        except (ValueError, TimeoutError) as error:  # of damaged files, and of slow ones
-            return f"cannot be opened: {_said(error, place)}"
-
-    return open_array
-
-
-def _check_store(tensorstore: Any, base: dict[str, str], name: str) -> None:
-    """PTK704, if the file cannot be read that says where the arrays are."""
-    store = tensorstore.KvStore.open({"driver": "ocdbt", "base": base})
-    try:
-        store.result(timeout=PATIENCE).read("").result(timeout=PATIENCE)
-    except (ValueError, TimeoutError) as error:
-        said = _said(error, base["path"])
-        refuse(fault("PTK704", name, f"its {STORE} cannot be read: {said}"), name)
-
-
-def _shape(array: Any) -> Any:
-    """An array of tensorstore as a `jax.ShapeDtypeStruct`; what is wrong, if it can be none."""
-    shape, dtype = list(array.shape), dtype_of(array.dtype.name)
-    if dtype is None:
-        return f"has no dtype {brief(array.dtype.name)}"
-    return wrong_shape(shape) or jax.ShapeDtypeStruct(tuple(shape), dtype)
-
-
-def _said(error: Exception, place: str) -> str:
-    """What tensorstore says of a file, without its options."""
-    said = str(error).partition(" [")[0].replace(place, "")
-    return said[:LONGEST_FACT] or "it takes too long"
-
-
-def _is_below(name: str) -> bool:
-    """Whether a name is that of a file in the folder, or in a folder below it, on any system."""
-    return not set(name) & set("\\:\0") and not name.startswith("/") and ".." not in name.split("/")
+    node.below[key] = leaf
+    return ""
 
 
 def _finished(node: Any, place: str, faults: list[Fault], name: str) -> Any:
