@@ -32,71 +32,71 @@ def indexed(places: dict[str, str], **files: bytes) -> Any:
         return ptk.read_shapes(index)
 
 
-@example("PTK701")
+@example("PTK801")
 def _() -> Any:
     return ptk.read_shapes("gone.safetensors")
 
 
-@example("PTK701")
+@example("PTK801")
 def _() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         os.mkfifo(Path(folder, "model.safetensors"))
         return ptk.read_shapes(Path(folder, "model.safetensors"))
 
 
-@example("PTK702")
+@example("PTK802")
 def _() -> Any:
     return read("model.pt", b"PK\x03\x04" + bytes(30))
 
 
-@example("PTK702")
+@example("PTK802")
 def _() -> Any:
     return read("model.safetensors", b"")
 
 
-@example("PTK703")
+@example("PTK803")
 def _() -> Any:
     return read("model.safetensors", by_hand({"w": F32}, bytes(3)))
 
 
-@example("PTK703")
+@example("PTK803")
 def _() -> Any:
     return read("model.safetensors", by_hand({}, length=2**40))
 
 
-@example("PTK704")
+@example("PTK804")
 def _() -> Any:
     return read("model.safetensors", by_hand(b'{"w": {}, "w": {}}'))
 
 
-@example("PTK704")
+@example("PTK804")
 def _() -> Any:
     return read("tree.json", "[" * 100_000)
 
 
-@example("PTK705")
+@example("PTK805")
 def _() -> Any:
     overlapping = {"w": F32, "bias": F32}
     return read("model.safetensors", by_hand(overlapping, bytes(8)))
 
 
-@example("PTK705")
+@example("PTK805")
 def _() -> Any:
     wrong = {"w": {**F32, "shape": [3]}, "bias": {**F32, "dtype": "Q4"}}
     return read("model.safetensors", by_hand(wrong, bytes(8)))
 
 
-@example("PTK705")
+@example("PTK805")
 def _() -> Any:
     return read("tree.json", '{"up": {"kernel": [[16, -1], "float32"], "bias": [16]}}')
 
 
-@example("PTK706")
+@example("PTK806")
 def _() -> Any:
     file = by_hand({"w": F32}, bytes(8))
     return indexed({"w": "a.safetensors", "bias": "a.safetensors"}, a=file)
 
 
-@example("PTK707")
+@example("PTK807")
 def _() -> Any:
     return indexed({"w": "../../other.safetensors"})

@@ -116,10 +116,10 @@ def test_faults_are_data_for_programs(run: Run, tmp_path: Path) -> None:
     ran = run("tree", "--json", tmp_path / "m.safetensors")
     assert (ran.code, ran.err) == (1, "")
     (fault,) = ran.data["faults"]
-    assert fault["code"] == "PTK703"
+    assert fault["code"] == "PTK803"
     assert fault["argument"] == "m.safetensors"
     ran = run("tree", tmp_path / "gone", "--json")
-    assert (ran.code, ran.data["faults"][0]["code"]) == (2, "PTK701")
+    assert (ran.code, ran.data["faults"][0]["code"]) == (2, "PTK801")
     ran = run(
         "shard",
         tmp_path / "tree.json",
@@ -264,8 +264,8 @@ def test_a_code_is_told_with_cause_example_and_fix(run: Run) -> None:
         assert ran.out.startswith("PTK103: nothing is mapped and axis_size is missing\n\nCause. ")
         assert "\nFix. " in ran.out
         assert "```" not in ran.out
-    data = run("codes", "PTK703", "--json").data["codes"]
-    assert (data[0]["code"], data[0]["title"]) == ("PTK703", CODES["PTK703"])
+    data = run("codes", "PTK803", "--json").data["codes"]
+    assert (data[0]["code"], data[0]["title"]) == ("PTK803", CODES["PTK803"])
     assert len(run("codes", "--json").data["codes"]) == len(CODES)
     ran = run("codes", "PTK1003")
     assert (ran.code, ran.out) == (2, "")

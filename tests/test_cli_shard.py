@@ -175,7 +175,7 @@ def test_options_are_those_of_partition_specs(
 
 LEAF = [[2], "float32"]
 NO_MANIFEST = [
-    ("", "PTK702 tree.json is empty"),
+    ("", "PTK802 tree.json is empty"),
     (" ", "is no JSON: Expecting value, line 1, column 2"),
     ("{", "is no JSON"),
     ("nonsense", "is no JSON"),
@@ -212,7 +212,7 @@ NO_MANIFEST = [
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([".", "--rules", "gone.toml", *MESH], "PTK702  .   is a folder without a checkpoint"),
+        ([".", "--rules", "gone.toml", *MESH], "PTK802  .   is a folder without a checkpoint"),
         (["--rules", "README.md", *MESH], "a file of rules must end in one of"),
     ],
 )
@@ -229,7 +229,7 @@ def test_what_is_no_manifest_is_told_in_plain_words(shard: Shard, manifest: Any,
     assert shard(manifest=manifest) == 1
     assert shard.out == ""
     assert shard.err.startswith("reading tree.json: ")
-    assert "PTK70" in shard.err
+    assert "PTK80" in shard.err
     assert told in " ".join(shard.err.split())
 
 

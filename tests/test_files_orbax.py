@@ -99,7 +99,7 @@ def test_several_trees_are_told_apart_by_name(saved: Path, tmp_path: Path) -> No
     for name in ("params", "state"):
         shutil.copytree(saved / "one", tmp_path / "both" / name)
     error = refused(tmp_path / "both")
-    assert error.faults[0].code == "PTK702"
+    assert error.faults[0].code == "PTK802"
     assert "holds 2 trees: name one, params, state" in str(error)
 
 
@@ -114,7 +114,7 @@ DAMAGED = ["", "{", "[]", '{"tree_metadata": 3}', b'{"\xff": 1}', '{"a": 1, "a":
 @pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
 def test_damaged_metadata_are_one_fault(copy: Path, text: str | bytes) -> None:
     error = damaged(copy, text)
-    assert [fault.code for fault in error.faults] == ["PTK704"]
+    assert [fault.code for fault in error.faults] == ["PTK804"]
 
 
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> ptk.SpecError:
@@ -146,14 +146,14 @@ ENTRIES = {
 def test_a_faulty_entry_is_one_fault(copy: Path, case: str) -> None:
     more, fact = ENTRIES[case]
     error = rewritten(copy, lambda rows: rows.update(more))
-    assert [fault.code for fault in error.faults] == ["PTK705"]
+    assert [fault.code for fault in error.faults] == ["PTK805"]
     assert fact in " ".join(str(error).split())
     assert not Path("written").exists()
 
 
 def test_a_damaged_store_is_one_fault(copy: Path) -> None:
     error = damaged(copy, b"no", "manifest.ocdbt")
-    assert [fault.code for fault in error.faults] == ["PTK704"]
+    assert [fault.code for fault in error.faults] == ["PTK804"]
     assert "its manifest.ocdbt cannot be read: DATA_LOSS" in str(error)
     (copy / "manifest.ocdbt").unlink()
     assert "has no manifest.ocdbt" in str(refused(copy))
@@ -168,13 +168,13 @@ def test_every_array_that_is_damaged_is_told(copy: Path, tmp_path: Path) -> None
     shutil.rmtree(tmp_path / "files" / "b")
     error = refused(tmp_path / "files")
     assert [(fault.code, fault.path) for fault in error.faults] == [
-        ("PTK705", "['a']"),
-        ("PTK705", "['b']"),
+        ("PTK805", "['a']"),
+        ("PTK805", "['b']"),
     ]
     shutil.copytree(tmp_path / "files" / "c", tmp_path / "out")
     for key in ("../out", "/out", "c/../../out"):
         error = rewritten(tmp_path / "files", lambda rows, key=key: rows.update(x=keyed(key)))
-        assert "PTK707" in {fault.code for fault in error.faults}
+        assert "PTK807" in {fault.code for fault in error.faults}
 
 
 def test_it_reads_what_orbax_reads(saved: Path) -> None:
@@ -186,7 +186,7 @@ def test_what_would_keep_a_reader_waiting_is_refused(copy: Path) -> None:
     (copy / "_sharding").unlink()
     os.mkfifo(copy / "_sharding")
     error = refused(copy)
-    assert [(fault.code, fault.argument) for fault in error.faults] == [("PTK701", "one/_sharding")]
+    assert [(fault.code, fault.argument) for fault in error.faults] == [("PTK801", "one/_sharding")]
 
 
 def test_what_orbax_writes_otherwise_is_read_too(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_without_orbax_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorstore", None)
     error = refused(saved / "one")
-    assert error.faults[0].code == "PTK702"
+    assert error.faults[0].code == "PTK802"
     assert error.faults[0].note == "pip install orbax-checkpoint"
 
 
 def test_a_folder_that_holds_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1").symlink_to(".")
-    assert refused(tmp_path).faults[0].code == "PTK702"
+    assert refused(tmp_path).faults[0].code == "PTK802"

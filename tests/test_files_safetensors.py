@@ -99,43 +99,43 @@ def entry(**its: Any) -> dict[str, Any]:
 
 TWO = {"w": F32, "v": F32}
 HOSTILE = {
-    "nothing at all": (b"", "PTK702", "is empty"),
-    "a few bytes": (b"\x08\0\0", "PTK703", "has 3 bytes, its header begins with 8"),
-    "a length alone": (bytes(8), "PTK704", "its header is no JSON"),
-    "length beyond the file": (by_hand({}, length=99), "PTK703", "should have 99 bytes"),
-    "absurd length": (by_hand({}, length=2**64 - 1), "PTK703", "18,446,744,073,709,551,615"),
-    "cut short": (by_hand({"w": F32}, bytes(5)), "PTK703", "take 8 bytes, 5 are there"),
-    "too long": (by_hand({"w": F32}, bytes(9)), "PTK703", "is too long"),
-    "no JSON": (by_hand(b"{{{"), "PTK704", "its header is no JSON"),
-    "no mapping": (by_hand([1]), "PTK704", "its header is a list, not a mapping"),
-    "no UTF-8": (by_hand(b'{"\xff":1}'), "PTK704", "its header is no UTF-8"),
-    "half of a character": (by_hand(b'{"\\ud800":1}'), "PTK705", "['\\ud800'] is 1"),
-    "absurd nesting": (by_hand(b'{"w":' + b"[" * 200_000), "PTK704", "is nested too deep"),
-    "absurd digits": (by_hand(b'{"w":' + b"9" * 5_000 + b"}"), "PTK704", "is no JSON"),
-    "duplicate keys": (by_hand(b'{"w":1,"w":1}'), "PTK704", "has the key 'w' twice"),
-    "NaN": (by_hand(b'{"w":NaN}'), "PTK704", "JSON has no NaN"),
-    "no entry": (by_hand({"w": 3}), "PTK705", "is 3, it must have dtype, shape"),
-    "a part is missing": (by_hand({"w": {"dtype": "F32"}}), "PTK705", "it must have"),
-    "metadata": (by_hand({"__metadata__": {"a": 1}}), "PTK704", "must be a mapping of texts"),
-    "unknown dtype": (by_hand(entry(dtype="Q4")), "PTK705", "has no dtype 'Q4'"),
-    "dtype of no text": (by_hand(entry(dtype=[])), "PTK705", "has no dtype []"),
-    "negative size": (by_hand(entry(shape=[-2])), "PTK705", "has the shape [-2]"),
-    "size of no number": (by_hand(entry(shape=[True])), "PTK705", "has the shape [True]"),
-    "shape of no list": (by_hand(entry(shape="2")), "PTK705", "has the shape '2'"),
-    "absurd shape": (by_hand(entry(shape=[2**40] * 2)), "PTK705", "no machine counts"),
-    "absurd rank": (by_hand(entry(shape=[1] * 70)), "PTK705", "has 70 dimensions"),
-    "offsets of no numbers": (by_hand(entry(data_offsets=[0, "8"])), "PTK705", "data_offsets"),
-    "backward offsets": (by_hand(entry(data_offsets=[8, 0])), "PTK705", "data_offsets [8, 0]"),
-    "sizes that do not fit": (by_hand(entry(shape=[3]), bytes(8)), "PTK705", "takes 12 bytes"),
+    "nothing at all": (b"", "PTK802", "is empty"),
+    "a few bytes": (b"\x08\0\0", "PTK803", "has 3 bytes, its header begins with 8"),
+    "a length alone": (bytes(8), "PTK804", "its header is no JSON"),
+    "length beyond the file": (by_hand({}, length=99), "PTK803", "should have 99 bytes"),
+    "absurd length": (by_hand({}, length=2**64 - 1), "PTK803", "18,446,744,073,709,551,615"),
+    "cut short": (by_hand({"w": F32}, bytes(5)), "PTK803", "take 8 bytes, 5 are there"),
+    "too long": (by_hand({"w": F32}, bytes(9)), "PTK803", "is too long"),
+    "no JSON": (by_hand(b"{{{"), "PTK804", "its header is no JSON"),
+    "no mapping": (by_hand([1]), "PTK804", "its header is a list, not a mapping"),
+    "no UTF-8": (by_hand(b'{"\xff":1}'), "PTK804", "its header is no UTF-8"),
+    "half of a character": (by_hand(b'{"\\ud800":1}'), "PTK805", "['\\ud800'] is 1"),
+    "absurd nesting": (by_hand(b'{"w":' + b"[" * 200_000), "PTK804", "is nested too deep"),
+    "absurd digits": (by_hand(b'{"w":' + b"9" * 5_000 + b"}"), "PTK804", "is no JSON"),
+    "duplicate keys": (by_hand(b'{"w":1,"w":1}'), "PTK804", "has the key 'w' twice"),
+    "NaN": (by_hand(b'{"w":NaN}'), "PTK804", "JSON has no NaN"),
+    "no entry": (by_hand({"w": 3}), "PTK805", "is 3, it must have dtype, shape"),
+    "a part is missing": (by_hand({"w": {"dtype": "F32"}}), "PTK805", "it must have"),
+    "metadata": (by_hand({"__metadata__": {"a": 1}}), "PTK804", "must be a mapping of texts"),
+    "unknown dtype": (by_hand(entry(dtype="Q4")), "PTK805", "has no dtype 'Q4'"),
+    "dtype of no text": (by_hand(entry(dtype=[])), "PTK805", "has no dtype []"),
+    "negative size": (by_hand(entry(shape=[-2])), "PTK805", "has the shape [-2]"),
+    "size of no number": (by_hand(entry(shape=[True])), "PTK805", "has the shape [True]"),
+    "shape of no list": (by_hand(entry(shape="2")), "PTK805", "has the shape '2'"),
+    "absurd shape": (by_hand(entry(shape=[2**40] * 2)), "PTK805", "no machine counts"),
+    "absurd rank": (by_hand(entry(shape=[1] * 70)), "PTK805", "has 70 dimensions"),
+    "offsets of no numbers": (by_hand(entry(data_offsets=[0, "8"])), "PTK805", "data_offsets"),
+    "backward offsets": (by_hand(entry(data_offsets=[8, 0])), "PTK805", "data_offsets [8, 0]"),
+    "sizes that do not fit": (by_hand(entry(shape=[3]), bytes(8)), "PTK805", "takes 12 bytes"),
     "half a byte": (
         by_hand(entry(dtype="F4", shape=[3], data_offsets=[0, 1])),
-        "PTK705",
+        "PTK805",
         "[3] of F4 takes 1.5 bytes, it has 1",
     ),
-    "overlapping offsets": (by_hand(TWO, bytes(8)), "PTK705", "shares bytes: it begins at byte 0"),
+    "overlapping offsets": (by_hand(TWO, bytes(8)), "PTK805", "shares bytes: it begins at byte 0"),
     "a hole": (
         by_hand(entry(data_offsets=[8, 16]), bytes(16)),
-        "PTK705",
+        "PTK805",
         "begins at byte 8, nothing is before it",
     ),
 }
@@ -154,7 +154,7 @@ def test_what_is_damaged_or_hostile_is_one_clear_fault(tmp_path: Path, case: str
 def test_every_faulty_entry_is_told_at_once(tmp_path: Path) -> None:
     header = {"a": {**F32, "dtype": "Q4"}, "b": F32, "c": 1, "d" * 10_000: 2}
     error = refused(written(tmp_path, by_hand(header, bytes(8))))
-    assert [fault.code for fault in error.faults] == ["PTK705"] * 3
+    assert [fault.code for fault in error.faults] == ["PTK805"] * 3
 
 
 def test_a_huge_header_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_other_forms_are_refused_by_their_name(
     tmp_path: Path, name: str, data: bytes, told: str
 ) -> None:
     error = refused(written(tmp_path, data, name))
-    assert error.faults[0].code == "PTK702"
+    assert error.faults[0].code == "PTK802"
     assert told in str(error)
 
 
@@ -201,12 +201,12 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder.safetensors").mkdir()
     for name, code in {
-        "fifo.safetensors": "PTK701",
-        "loop": "PTK701",
-        "gone": "PTK701",
-        "a\0b": "PTK701",
-        "x" * 5_000: "PTK701",
-        "folder.safetensors": "PTK702",
+        "fifo.safetensors": "PTK801",
+        "loop": "PTK801",
+        "gone": "PTK801",
+        "a\0b": "PTK801",
+        "x" * 5_000: "PTK801",
+        "folder.safetensors": "PTK802",
     }.items():
         assert refused(tmp_path / name).faults[0].code == code
 
@@ -244,7 +244,7 @@ def test_an_index_does_not_lead_out_of_its_folder(tmp_path: Path, name: str) -> 
     (tmp_path / "in").mkdir()
     written(tmp_path, by_hand({"w": F32}, bytes(8)), "out.safetensors")
     error = refused(indexed(tmp_path / "in", {"w": name}))
-    assert [fault.code for fault in error.faults] == ["PTK707"]
+    assert [fault.code for fault in error.faults] == ["PTK807"]
 
 
 def test_all_that_an_index_lacks_is_told(tmp_path: Path) -> None:
@@ -252,18 +252,18 @@ def test_all_that_an_index_lacks_is_told(tmp_path: Path) -> None:
     one, other = sorted(file.name for file in tmp_path.glob("*.safetensors"))
     error = refused(indexed(tmp_path, {"a.w": one, "c": one, "b.w": one}))
     assert [(fault.code, fault.path) for fault in error.faults] == [
-        ("PTK706", "['c']"),
-        ("PTK706", "['b.w']"),
+        ("PTK806", "['c']"),
+        ("PTK806", "['b.w']"),
     ]
     index.unlink()
     error = refused(indexed(tmp_path, {"w": "gone.safetensors", "v": "lost.safetensors"}))
-    assert [fault.code for fault in error.faults] == ["PTK701"] * 2
+    assert [fault.code for fault in error.faults] == ["PTK801"] * 2
     written(tmp_path, by_hand({"w": F32}, bytes(3)), other)
     error = refused(indexed(tmp_path, {"a.w": one, "b.w": other}))
-    assert [(fault.code, fault.argument) for fault in error.faults] == [("PTK703", other)]
-    assert refused(indexed(tmp_path, {"w": 3})).faults[0].code == "PTK704"
+    assert [(fault.code, fault.argument) for fault in error.faults] == [("PTK803", other)]
+    assert refused(indexed(tmp_path, {"w": 3})).faults[0].code == "PTK804"
     (tmp_path / "loop.safetensors").symlink_to("loop.safetensors")
-    assert refused(indexed(tmp_path, {"w": "loop.safetensors"})).faults[0].code == "PTK701"
+    assert refused(indexed(tmp_path, {"w": "loop.safetensors"})).faults[0].code == "PTK801"
 
 
 def test_an_index_of_very_many_files_is_refused(tmp_path: Path, monkeypatch) -> None:
@@ -316,4 +316,4 @@ def test_what_the_library_refuses_is_refused(
         assert theirs == ours
     elif theirs is not None:
         assert twice
-        assert codes == {"PTK704"}
+        assert codes == {"PTK804"}

@@ -20,7 +20,7 @@ from ..show.errors import SpecError
 
 DONE, FAULTS, BAD_USAGE = 0, 1, 2
 
-NOT_THERE = "PTK701"
+NOT_THERE = "PTK801"
 """The code of what is not there: to name it is wrong usage."""
 
 BUNDLED = "gpt2"

@@ -48,7 +48,7 @@ def read(data: dict[str, Any], folder: Path, name: str) -> Indexed:
         name: What it is called.
 
     Raises:
-        SpecError: PTK704, if it is no index; PTK706, for arrays that its files lack; PTK707, for
+        SpecError: PTK804, if it is no index; PTK806, for arrays that its files lack; PTK807, for
             files out of its folder; and what is wrong with any of the files.
     """
     places: dict[str, str] = data["weight_map"]
@@ -69,21 +69,21 @@ def read(data: dict[str, Any], folder: Path, name: str) -> Indexed:
 def _files(places: dict[str, Any], name: str) -> list[str]:
     """The files that an index names."""
     wrong = (
-        fault("PTK704", name, f"must be in a file, not in {brief(file)}", key)
+        fault("PTK804", name, f"must be in a file, not in {brief(file)}", key)
         for key, file in places.items()
         if not isinstance(file, str)
     )
     refuse_all(few(wrong), name)
     files = list(dict.fromkeys(places.values()))
     out = (
-        fault("PTK707", name, f"names {short(file)!r}, which is not the name of a file beside it")
+        fault("PTK807", name, f"names {short(file)!r}, which is not the name of a file beside it")
         for file in files
         if not is_beside(file)
     )
     refuse_all(few(out), name)
     if len(files) > MOST_FILES:
         fact = f"names {len(files):,} files, {MOST_FILES:,} are the most"
-        refuse(fault("PTK704", name, fact), name)
+        refuse(fault("PTK804", name, fact), name)
     return files
 
 
@@ -101,7 +101,7 @@ def _missing(places: dict[str, str], held: dict[str, dict[str, Any]], name: str)
         if key not in held[file]:
             elsewhere = next((its for its, arrays in held.items() if key in arrays), "")
             note = f"it is in {short(elsewhere)}" if elsewhere else ""
-            yield fault("PTK706", name, f"is not in {short(file)}", key, note=note)
+            yield fault("PTK806", name, f"is not in {short(file)}", key, note=note)
 
 
 def _notes(

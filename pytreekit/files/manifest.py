@@ -25,14 +25,14 @@ def read(data: Any, name: str) -> Any:
         name: What it is called.
 
     Raises:
-        SpecError: PTK704, if it is nested too deep; PTK705, for each entry that is no array, and if
+        SpecError: PTK804, if it is nested too deep; PTK805, for each entry that is no array, and if
             there is none at all.
     """
     faults: list[Fault] = []
     tree = _node(data, "", faults, name)
     refuse_all(faults, name)
     if not jax.tree.leaves(tree):
-        refuse(fault("PTK705", name, "has no arrays in it"), name)
+        refuse(fault("PTK805", name, "has no arrays in it"), name)
     return tree
 
 
@@ -41,7 +41,7 @@ def _node(data: Any, place: str, faults: list[Fault], name: str, depth: int = 0)
     if len(faults) >= MOST_FAULTS:
         return None
     if depth > DEEPEST:
-        faults.append(fault("PTK704", name, f"is nested more than {DEEPEST} deep", place))
+        faults.append(fault("PTK804", name, f"is nested more than {DEEPEST} deep", place))
         return None
 
     def below(key: Any, value: Any) -> Any:
@@ -53,7 +53,7 @@ def _node(data: Any, place: str, faults: list[Fault], name: str, depth: int = 0)
         return [below(number, value) for number, value in enumerate(data)]
     fact = _wrong(data)
     if fact:
-        faults.append(fault("PTK705", name, fact, place))
+        faults.append(fault("PTK805", name, fact, place))
         return None
     return jax.ShapeDtypeStruct(tuple(data[0]), dtype_of(data[1]))
 

@@ -76,9 +76,9 @@ def _doing(name: str) -> str:
 
 
 def unopened(name: str, error: Exception) -> Fault:
-    """PTK701, from what the system says."""
+    """PTK801, from what the system says."""
     said = getattr(error, "strerror", None) or str(error)
-    return fault("PTK701", name, f"cannot be opened: {said}")
+    return fault("PTK801", name, f"cannot be opened: {said}")
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ def opened(path: Path, name: str) -> Iterator[BinaryIO]:
     """A regular file, open for reading. What would keep a reader waiting is refused.
 
     Raises:
-        SpecError: PTK701, if it cannot be opened or read.
+        SpecError: PTK801, if it cannot be opened or read.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -94,7 +94,7 @@ def opened(path: Path, name: str) -> Iterator[BinaryIO]:
         refuse(unopened(name, error), name)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            refuse(fault("PTK701", name, "is no regular file"), name)
+            refuse(fault("PTK801", name, "is no regular file"), name)
         with open(descriptor, "rb", closefd=False) as stream:
             yield stream
     except OSError as error:
@@ -132,11 +132,11 @@ def read_all(stream: BinaryIO, name: str) -> bytes:
     """The bytes of a file of text.
 
     Raises:
-        SpecError: PTK704, if there are too many.
+        SpecError: PTK804, if there are too many.
     """
     data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        refuse(fault("PTK704", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
+        refuse(fault("PTK804", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
     return data
 
 
@@ -149,12 +149,12 @@ def json_of(data: bytes, name: str, part: str = "") -> Any:
         part: What part of it this is: `"its header"`.
 
     Raises:
-        SpecError: PTK704, if it is no UTF-8, or no JSON.
+        SpecError: PTK804, if it is no UTF-8, or no JSON.
     """
     number = sum(data.count(sign) for sign in (b"[", b"{", b","))
     if number > MOST_VALUES:
         fact = f"{part} has more than {MOST_VALUES:,} values".strip()
-        refuse(fault("PTK704", name, fact), name)
+        refuse(fault("PTK804", name, fact), name)
     fact = f"{part} is nested too deep"
     try:
         return from_json(data.decode("utf-8-sig"), part)
@@ -164,4 +164,4 @@ def json_of(data: bytes, name: str, part: str = "") -> Any:
         fact = error.fact
     except RecursionError:
         pass  # the fact is as above
-    refuse(fault("PTK704", name, fact.strip()[:LONGEST_FACT]), name)
+    refuse(fault("PTK804", name, fact.strip()[:LONGEST_FACT]), name)

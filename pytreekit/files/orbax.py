@@ -48,7 +48,7 @@ def find(folder: Path, name: str, *, steps: bool = True) -> Path | None:
         steps: Whether there may be steps in it.
 
     Raises:
-        SpecError: PTK702, if there are several items.
+        SpecError: PTK802, if there are several items.
     """
     if (folder / METADATA).is_file():
         return folder
@@ -61,7 +61,7 @@ def find(folder: Path, name: str, *, steps: bool = True) -> Path | None:
     if len(items) > 1 and not named:
         names = listing(sorted(short(one.name) for one in items))
         fact = f"holds {len(items)} trees: name one, {names}"
-        refuse(fault("PTK702", name, fact), name)
+        refuse(fault("PTK802", name, fact), name)
     return (named or items or [None])[0]
 
 
@@ -107,8 +107,8 @@ def read(folder: Path, name: str) -> Any:
     Tuples are lists in it, and nodes of other types dicts: that is how orbax writes them down.
 
     Raises:
-        SpecError: PTK702, if tensorstore is not installed; PTK701 and PTK704, if its metadata
-            cannot be read; PTK705, for each entry that is no array, and if there is none; PTK707,
+        SpecError: PTK802, if tensorstore is not installed; PTK801 and PTK804, if its metadata
+            cannot be read; PTK805, for each entry that is no array, and if there is none; PTK807,
             for each that leads out of the folder.
     """
     told = f"{name}/{METADATA}"
@@ -117,23 +117,23 @@ def read(folder: Path, name: str) -> Any:
         data = json_of(read_all(stream, told), told)
     rows = data.get("tree_metadata") if isinstance(data, dict) else None
     if not isinstance(rows, dict):
-        refuse(fault("PTK704", told, "has no mapping 'tree_metadata'"), name)
+        refuse(fault("PTK804", told, "has no mapping 'tree_metadata'"), name)
     if data.get("use_ocdbt") is True and not (folder / DATABASE).exists():
-        refuse(fault("PTK704", name, f"has no {DATABASE}, which says where its arrays are"), name)
+        refuse(fault("PTK804", name, f"has no {DATABASE}, which says where its arrays are"), name)
     store = Store(folder, name, zarr3=data.get("use_zarr3") is True)
     faults: list[Fault] = []
     root = _Branch()
     for entry, found in _leaves(store, list(map(_entry, rows, rows.values()))):
         fact = found if isinstance(found, str) else _put(root, entry, found)
         if fact:
-            faults.append(fault("PTK707" if fact == OUT else "PTK705", name, fact, entry.text))
+            faults.append(fault("PTK807" if fact == OUT else "PTK805", name, fact, entry.text))
         if len(faults) >= MOST_FAULTS:
             break
     refuse_all(faults, name)
     tree = _finished(root, "", faults, name)
     refuse_all(faults, name)
     if not jax.tree.leaves(tree):
-        refuse(fault("PTK705", name, "has no arrays in it"), name)
+        refuse(fault("PTK805", name, "has no arrays in it"), name)
     return tree
 
 
@@ -150,7 +150,7 @@ def _leaves(store: Store, entries: list[_Entry]) -> Iterator[tuple[_Entry, Any]]
 
 
 def _no_files(folder: Path, name: str) -> Iterator[Fault]:
-    """PTK701 for all that would keep a reader waiting."""
+    """PTK801 for all that would keep a reader waiting."""
     seen = 0
     for place, _, files in os.walk(folder):
         for file in files:
@@ -159,7 +159,7 @@ def _no_files(folder: Path, name: str) -> Iterator[Fault]:
                 return
             if path.exists() and not path.is_file():
                 told = f"{name}/{path.relative_to(folder).as_posix()}"
-                yield fault("PTK701", told, "is no regular file")
+                yield fault("PTK801", told, "is no regular file")
 
 
 def _entry(text: str, row: Any) -> _Entry:
@@ -214,6 +214,6 @@ def _finished(node: Any, place: str, faults: list[Fault], name: str) -> Any:
         return below
     numbers = [str(number) for number in range(len(below))]
     if set(numbers) != below.keys():
-        faults.append(fault("PTK705", name, "is a list that lacks some of its indices", place))
+        faults.append(fault("PTK805", name, "is a list that lacks some of its indices", place))
         return None
     return [below[number] for number in numbers]

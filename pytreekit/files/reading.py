@@ -75,9 +75,9 @@ def read_shapes(file: str | os.PathLike[str]) -> Any:
         orbax and of manifests the tree as it was. It can be planned with `ptk.ShardingPlan`.
 
     Raises:
-        SpecError: PTK701, if it cannot be opened; PTK702, if it is of no known form; PTK703, if its
-            length is not what its header says; PTK704, if what it says cannot be read; PTK705, for
-            each entry that is wrong; PTK706 and PTK707, if an index does not fit its files, or
+        SpecError: PTK801, if it cannot be opened; PTK802, if it is of no known form; PTK803, if its
+            length is not what its header says; PTK804, if what it says cannot be read; PTK805, for
+            each entry that is wrong; PTK806 and PTK807, if an index does not fit its files, or
             leads out of its folder.
 
     Examples:
@@ -120,7 +120,7 @@ def from_standard_input() -> Stored:
     except OSError as error:
         refuse(unopened(name, error), name)
     if len(data) > MOST_BYTES:
-        refuse(fault("PTK704", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
+        refuse(fault("PTK804", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
     return _json(data, Path(), name)
 
 
@@ -134,7 +134,7 @@ def _file(path: Path, name: str) -> Stored:
     if form == SAFETENSORS:
         return Stored(safetensors.read(path, name), name, "safetensors", [])
     note = CODE if head.startswith(tuple(_PICKLES)) else READ
-    return refuse(fault("PTK702", name, form, note=note), name)
+    return refuse(fault("PTK802", name, form, note=note), name)
 
 
 def _form(suffix: str, head: bytes) -> str:
@@ -176,9 +176,9 @@ def _folder(path: Path, name: str) -> Stored:
     indexes = [file for file in files if file.endswith(index.ENDING)]
     weights = [file for file in files if file.endswith(SAFETENSORS)]
     if not indexes and not weights:
-        refuse(fault("PTK702", name, "is a folder without a checkpoint that is known"), name)
+        refuse(fault("PTK802", name, "is a folder without a checkpoint that is known"), name)
     choice = indexes or weights
     if len(choice) > 1:
         names = values.listing([short(file) for file in choice], 3)
-        refuse(fault("PTK702", name, f"holds {len(choice)} checkpoints: name one, {names}"), name)
+        refuse(fault("PTK802", name, f"holds {len(choice)} checkpoints: name one, {names}"), name)
     return _file(path / choice[0], choice[0])

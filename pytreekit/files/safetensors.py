@@ -76,15 +76,15 @@ def read(path: Path, name: str) -> dict[str, Any]:
     """The arrays of a file by their names, as `jax.ShapeDtypeStruct`s.
 
     Raises:
-        SpecError: PTK701, if it cannot be opened; PTK703, if it has another length than it says;
-            PTK704, if its header cannot be read; PTK705, for each entry that is wrong.
+        SpecError: PTK801, if it cannot be opened; PTK803, if it has another length than it says;
+            PTK804, if its header cannot be read; PTK805, for each entry that is wrong.
     """
     with opened(path, name) as stream:
         size = os.fstat(stream.fileno()).st_size
         data = json_of(_header(stream, size, name), name, "its header")
         used = stream.tell()
     if not isinstance(data, dict):
-        refuse(fault("PTK704", name, f"its header is {values.kind(data)}, not a mapping"), name)
+        refuse(fault("PTK804", name, f"its header is {values.kind(data)}, not a mapping"), name)
     entries, faults = _entries(data, name)
     refuse_all(faults or few(_misplaced(entries, size - used, name)), name)
     return {entry.name: entry.leaf for entry in entries}
@@ -94,14 +94,14 @@ def _header(stream: BinaryIO, size: int, name: str) -> bytes:
     head = stream.read(LENGTH)
     if len(head) < LENGTH:
         fact = f"has {values.count(len(head), 'byte')}, its header begins with {LENGTH}"
-        refuse(fault("PTK703", name, fact), name)
+        refuse(fault("PTK803", name, fact), name)
     length = int.from_bytes(head, "little")
     if length > size - LENGTH:
         fact = f"its header should have {length:,} bytes, the file has {size - LENGTH:,} more"
-        refuse(fault("PTK703", name, fact), name)
+        refuse(fault("PTK803", name, fact), name)
     if length > MOST_BYTES:
         fact = f"its header has {length:,} bytes, {MOST_BYTES:,} are the most"
-        refuse(fault("PTK704", name, fact), name)
+        refuse(fault("PTK804", name, fact), name)
     return stream.read(length)
 
 
@@ -115,11 +115,11 @@ def _entries(data: dict[str, Any], name: str) -> tuple[list[_Entry], list[Fault]
         if key == METADATA:
             is_text = isinstance(its, dict) and all(isinstance(one, str) for one in its.values())
             if not is_text:
-                faults.append(fault("PTK704", name, "must be a mapping of texts", METADATA))
+                faults.append(fault("PTK804", name, "must be a mapping of texts", METADATA))
             continue
         fact = _wrong(its)
         if fact:
-            faults.append(fault("PTK705", name, fact, key))
+            faults.append(fault("PTK805", name, fact, key))
             continue
         leaf = jax.ShapeDtypeStruct(tuple(its["shape"]), dtype_of(_DTYPES[its["dtype"]][0]))
         found.append(_Entry(key, leaf, *its["data_offsets"]))
@@ -154,11 +154,11 @@ def _misplaced(entries: list[_Entry], room: int, name: str) -> Iterator[Fault]:
             where = f"begins at byte {entry.begin:,}"
             after = f"{short(before)!r} ends at {place:,}" if before else "nothing is before it"
             how = "shares bytes: it " if entry.begin < place else ""
-            yield fault("PTK705", name, f"{how}{where}, {after}", entry.name)
+            yield fault("PTK805", name, f"{how}{where}, {after}", entry.name)
         place, before = max(place, entry.end), entry.name
     if place > room:
         fact = f"is cut short: its arrays take {place:,} bytes, {room:,} are there"
-        yield fault("PTK703", name, fact)
+        yield fault("PTK803", name, fact)
     elif place < room:
         fact = f"is too long: its arrays take {place:,} bytes, {room:,} are there"
-        yield fault("PTK703", name, fact)
+        yield fault("PTK803", name, fact)

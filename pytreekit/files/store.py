@@ -37,14 +37,14 @@ class Store:
             zarr3: Whether arrays are stored in the third version of zarr.
 
         Raises:
-            SpecError: PTK702, if tensorstore is not installed; PTK704, if the database cannot be
+            SpecError: PTK802, if tensorstore is not installed; PTK804, if the database cannot be
                 read.
         """
         try:
             import tensorstore
         except ImportError:
             fact = "is a checkpoint of orbax, which is not installed"
-            refuse(fault("PTK702", name, fact, note="pip install orbax-checkpoint"), name)
+            refuse(fault("PTK802", name, fact, note="pip install orbax-checkpoint"), name)
         self._tensorstore, self._context = tensorstore, tensorstore.Context()
         self._place = f"{os.path.abspath(folder)}/"  # noqa: PTH100  links stay as they are
         self._base = {"driver": "file", "path": self._place}
@@ -70,7 +70,7 @@ class Store:
             store.result(timeout=PATIENCE).read("").result(timeout=PATIENCE)
         except (ValueError, TimeoutError) as error:
             said = f"its {DATABASE} cannot be read: {self._said(error)}"
-            refuse(fault("PTK704", self._name, said), self._name)
+            refuse(fault("PTK804", self._name, said), self._name)
 
     def _opened(self, name: str) -> Any:
         """An array that is being opened; what is wrong, if it will not be."""
