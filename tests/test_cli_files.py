@@ -162,6 +162,19 @@ def test_shard_of_a_model_by_its_own_names(run: Run, tmp_path: Path) -> None:
     assert "| P('model',) |" in ran.out
 
 
+def test_files_are_written_though_nobody_reads_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("pytreekit.commands.answers.Answer.table", gone)
+    told = vars(parsing.parser().parse_args(["shard", *MESH, "--out", f"{tmp_path}/p"]))
+    with pytest.raises(BrokenPipeError):
+        told.pop("run")(**told)
+    assert (tmp_path / "p").is_file()
+
+
 def test_a_plan_is_written_whole_and_read_back(run: Run, tmp_path: Path) -> None:
     plan, page = tmp_path / "plan.json", tmp_path / "report.html"
     words = ["shard", *MESH, "--out", plan, "--html", page]

@@ -48,6 +48,12 @@ def show(
         specs = partition_plan(its.tree, read, **options)
         numbers = read.assign(its.tree).numbers
         plan = ShardingPlan(its.tree, specs)
+        if strict:
+            audit.raise_if(unused=True, shadowed=True, defaulted=True)
+        if out is not None:  # first: who reads what is shown may stop to, as `head` does
+            write(out, plan.to_json())
+        if html is not None:
+            write(html, report.html(plan, its.name))
         colours = {f"'{name}'": STYLES[n % len(STYLES)] for n, name in enumerate(specs.mesh)}
         head, rows = shard_tables.planned(specs, its.tree, numbers, joined=not every_leaf)
         answer.table(head, rows, styles={"spec": colours})
@@ -57,12 +63,6 @@ def show(
     finally:
         answer.table(*shard_tables.audited(audit), column=1)
         answer.data(rules=[_rule(rule) for rule in audit.rules])
-    if strict:
-        audit.raise_if(unused=True, shadowed=True, defaulted=True)
-    if out is not None:
-        write(out, plan.to_json())
-    if html is not None:
-        write(html, report.html(plan, its.name))
     return DONE
 
 
