@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-MATERIALIZE, CHUNKED, AUTO = "materialize", "chunked", "auto"
+from ..batching.manual import in_shard_map
 
-METHODS = (AUTO, MATERIALIZE, CHUNKED)
+MATERIALIZE, CHUNKED, GHOST, AUTO = "materialize", "chunked", "ghost", "auto"
+
+METHODS = (AUTO, MATERIALIZE, CHUNKED, GHOST)
 
 ON_CPU, ELSEWHERE = 2**24, 2**29
 """What gradients of single examples should take at a time.
@@ -38,6 +40,8 @@ def chosen(
         bytes_each: What the gradient of one takes.
         sharded: Whether the batch is split over an Explicit mesh axis, which no chunk can be.
     """
+    if method == GHOST:
+        return _ghost(chunk_size, sharded=sharded)
     if method == MATERIALIZE or chunk_size is not None:
         return Choice(CHUNKED if method == CHUNKED else MATERIALIZE, chunk_size, "")
     most = ON_CPU if jax.default_backend() == "cpu" else ELSEWHERE
@@ -48,3 +52,14 @@ def chosen(
     at_once = max(most // bytes_each, 1)
     chunk = 1 << at_once.bit_length() - 1
     return Choice(name, chunk, f"{told}, those of {chunk} no more than {chunk * bytes_each:,}")
+
+
+def _ghost(chunk_size: int | None, *, sharded: bool) -> Choice:
+    """Ghost clipping, where it is possible."""
+    if sharded:
+        reason = "ghost clipping does not know batches that are sharded over an Explicit axis"
+    elif in_shard_map():
+        reason = "ghost clipping does not know jax.shard_map"
+    else:
+        return Choice(GHOST, chunk_size, "")
+    return Choice(MATERIALIZE, chunk_size, reason)

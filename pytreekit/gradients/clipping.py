@@ -17,7 +17,7 @@ from ..faults import Fault
 from ..show import values
 from . import argnums as numbers
 from . import clip_norms as bounds
-from .choice import AUTO, CHUNKED, Choice, chosen
+from .choice import AUTO, CHUNKED, GHOST, Choice, chosen
 from .clip_options import MEAN, SUM, ClipOptions
 from .clip_plan import ClipPlan
 from .floats import Floats
@@ -100,8 +100,11 @@ class ClippedGrad(Generic[P]):
         floats = mapped.loss.floats(args, kwargs)
         choice = self._choice(call, floats)
         clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
-        method = clipping.chunked if choice.method == CHUNKED else clipping.materialize
-        sums = method(args, kwargs, self._groups(call, floats), choice.chunk_size)
+        given = args, kwargs, self._groups(call, floats), choice.chunk_size
+        if choice.method == CHUNKED:
+            sums = clipping.chunked(*given)
+        else:
+            sums = clipping.materialize(*given, ghost=choice.method == GHOST)
         gradients = [
             self._reduced(leaf, sums.examples).astype(jnp.asarray(its).dtype)
             for leaf, its in zip(sums.gradients, floats.leaves, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +19,9 @@ from ..show import values
 from ..show.errors import SpecError
 from .argnums import Argnums
 from .floats import Floats
+from .ghost.instrument import differentiated
+from .ghost.sites import Verdict
+from .ghost.trace import is_trace
 from .norms import square_sum
 from .where import chosen
 
@@ -29,9 +32,10 @@ class Example(NamedTuple):
     Attributes:
         value: The loss.
         aux: What else it returns, None if that was not asked for.
-        gradients: The gradient with regard to each differentiated leaf.
+        gradients: The gradient with regard to each differentiated leaf, or a `Trace` of it.
         floats: These leaves.
         real: Whether the example counts, None where there is no mask.
+        verdicts: What was done with each leaf, where traces were asked for.
     """
 
     value: Any
@@ -39,6 +43,7 @@ class Example(NamedTuple):
     gradients: list[Any]
     floats: Floats
     real: Any
+    verdicts: Sequence[Verdict] = ()
 
     def squares(self) -> list[Array]:
         """The sum of the squares of the gradient with regard to each leaf.
@@ -48,7 +53,10 @@ class Example(NamedTuple):
         """
         whole = varying_axes(self.value)
         return [
-            summed_over(square_sum(leaf), varying_axes(leaf) - whole) for leaf in self.gradients
+            leaf.square()
+            if is_trace(leaf)
+            else summed_over(square_sum(leaf), varying_axes(leaf) - whole)
+            for leaf in self.gradients
         ]
 
 
@@ -125,22 +133,35 @@ class Loss:
             raise SpecError(faults, doing=self.told, when=when) from None
         return value, aux
 
-    def example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Example:
-        """One example, differentiated. The keyword of the mask is taken out of `kwargs`."""
+    def example(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, ghost: bool = False
+    ) -> Example:
+        """One example, differentiated. The keyword of the mask is taken out of `kwargs`.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keywords.
+            ghost: Whether to leave a `Trace` where a gradient need not be formed.
+        """
         real = kwargs.pop(self.mask) if self.mask is not None else None
         floats = self.floats(args, kwargs)
 
         def of_floats(leaves: list[Any]) -> tuple[Any, Any]:
             return self.value(*self.replaced(args, kwargs, floats.with_leaves(leaves)))
 
+        if ghost:
+            found = differentiated(of_floats, floats.leaves)
+            return Example(found.value, found.aux, found.gradients, floats, real, found.verdicts)
         (value, aux), gradients = jax.value_and_grad(of_floats, has_aux=True)(floats.leaves)
         return Example(value, aux, gradients, floats, real)
 
-    def mapped_as(self, finish: Callable[[Example], Any]) -> Callable[..., Any]:
+    def mapped_as(
+        self, finish: Callable[[Example], Any], *, ghost: bool = False
+    ) -> Callable[..., Any]:
         """A function with the parameters of the loss, and of the mask, to be mapped."""
 
         def one(*args: Any, **kwargs: Any) -> Any:
-            return finish(self.example(args, kwargs))
+            return finish(self.example(args, kwargs, ghost=ghost))
 
         return self.dressed(one)
 

@@ -58,6 +58,7 @@ class MappedLoss:
         *,
         count: int = 0,
         fold: Fold | None = None,
+        ghost: bool = False,
     ) -> Vmapped[..., Any]:
         """What comes of each example, mapped.
 
@@ -66,8 +67,9 @@ class MappedLoss:
             chunk_size: How many examples are mapped at once.
             count: The number of positional arguments, which axes by position depend on.
             fold: What is made of the outputs of many examples.
+            ghost: Whether to leave a `Trace` where a gradient need not be formed.
         """
-        one = self.loss.mapped_as(finish)
+        one = self.loss.mapped_as(finish, ghost=ghost)
         return Vmapped(self.written(one, chunk_size, count=count, fold=fold))
 
     def values(self, chunk_size: int | None = None, *, count: int = 0) -> Vmapped[..., Any]:

@@ -60,8 +60,18 @@ class Clipping:
         kwargs: Mapping[str, Any],
         groups: Sequence[int],
         chunk_size: int | None,
+        *,
+        ghost: bool = False,
     ) -> Sums:
-        """Gradients of all examples, or of one chunk after the other, clipped and added up."""
+        """Gradients of all examples, or of one chunk after the other, clipped and added up.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keywords.
+            groups: The group of each leaf.
+            chunk_size: How many examples are differentiated at once.
+            ghost: Whether those gradients that need not be formed are not.
+        """
 
         def finish(example: Example) -> tuple[Any, ...]:
             norms = self._norms(example, groups)
@@ -79,7 +89,7 @@ class Clipping:
             return jax.tree.map(jnp.add, one, other)
 
         fold = Fold(reduce, merge)
-        over = self.mapped.vmapped(finish, chunk_size, count=len(args), fold=fold)
+        over = self.mapped.vmapped(finish, chunk_size, count=len(args), fold=fold, ghost=ghost)
         (sums, count), told = over(*args, **kwargs)
         return Sums(sums, count, *told)
 

@@ -20,6 +20,18 @@ RESHAPES = frozenset({"reshape", "squeeze", "expand_dims", "broadcast_in_dim", "
 """What keeps the entries of an array and their order, if it keeps their number."""
 
 
+class Form(NamedTuple):
+    """What gives the same numbers in another order or shape.
+
+    Attributes:
+        shape: The shape before.
+        permutation: The order of the dimensions after it, None where that of the entries stays.
+    """
+
+    shape: tuple[int, ...]
+    permutation: tuple[int, ...] | None
+
+
 class Use(NamedTuple):
     """An operation that takes a parameter.
 
@@ -27,13 +39,13 @@ class Use(NamedTuple):
         number: That of the step, None where the loss returns the parameter.
         operand: Which operand it is there.
         name: What the operation is called.
-        forms: The equations that brought the parameter into the form in which it is taken.
+        forms: What brought the parameter into the form in which it is taken.
     """
 
     number: int | None
     operand: int
     name: str
-    forms: tuple[JaxprEqn, ...] = ()
+    forms: tuple[Form, ...] = ()
 
 
 class Parameter(NamedTuple):
@@ -41,11 +53,11 @@ class Parameter(NamedTuple):
 
     Attributes:
         leaf: The number of the parameter.
-        forms: The equations that brought it into this form.
+        forms: What brought it into this form.
     """
 
     leaf: int
-    forms: tuple[JaxprEqn, ...] = ()
+    forms: tuple[Form, ...] = ()
 
 
 @dataclasses.dataclass
@@ -124,11 +136,10 @@ class _Reader:
         taken = found.taken(step)
         if not taken or _has_no_derivative(step.equation):
             return [*step.outputs]
-        if len(taken) == 1 and is_form(step.equation):
-            (_, its), *_ = taken
-            held = its if isinstance(its, Parameter) else taken[0][1]
-            forms = (*held.forms, step.equation)
-            found.parameters[step.outputs[0]] = held._replace(forms=forms)
+        form = form_of(step.equation) if len(taken) == 1 else None
+        if form is not None:
+            [(_, held)] = taken
+            found.parameters[step.outputs[0]] = held._replace(forms=(*held.forms, form))
             return [*step.outputs]
         for operand, held in taken:
             found.uses[held.leaf].append(Use(number, operand, step.name, held.forms))
@@ -151,23 +162,23 @@ def _has_no_derivative(equation: JaxprEqn) -> bool:
     return equation.primitive.name == "stop_gradient" or not is_float
 
 
-def is_form(equation: JaxprEqn) -> bool:
-    """Whether an operation gives the same numbers, in another order, shape or wider dtype."""
+def form_of(equation: JaxprEqn) -> Form | None:
+    """What an operation is that only gives another order, shape or wider dtype, else None."""
     name, params = equation.primitive.name, equation.params
-    if name == "transpose":
-        return True
     before, after = equation.invars[0].aval, equation.outvars[0].aval
+    if name == "transpose":
+        return Form(tuple(before.shape), tuple(params["permutation"]))
+    keeps = name in RESHAPES and params.get("dimensions") is None
     if name == "convert_element_type":
-        return jnp.promote_types(before.dtype, after.dtype) == after.dtype
-    is_same = math.prod(before.shape) == math.prod(after.shape)
-    return name in RESHAPES and is_same and params.get("dimensions") is None
+        keeps = jnp.promote_types(before.dtype, after.dtype) == after.dtype
+    same_size = keeps and math.prod(before.shape) == math.prod(after.shape)
+    return Form(tuple(before.shape), None) if same_size else None
 
 
-def undone(forms: Sequence[JaxprEqn], gradient: Any) -> Any:
+def undone(forms: Sequence[Form], gradient: Any) -> Any:
     """The gradient of a parameter, from that of the form in which it is taken."""
-    for equation in reversed(forms):
-        if equation.primitive.name == "transpose":
-            gradient = gradient.transpose(np.argsort(equation.params["permutation"]))
-        else:
-            gradient = gradient.reshape(equation.invars[0].aval.shape)
+    for form in reversed(forms):
+        if form.permutation is not None:
+            gradient = gradient.transpose(np.argsort(form.permutation))
+        gradient = gradient.reshape(form.shape)
     return gradient

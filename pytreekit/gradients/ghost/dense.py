@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -64,11 +65,11 @@ class Dense(NamedTuple):
 
     def square(self, given: Array, back: Array) -> Array:
         """The square of the norm of the gradient of one example."""
-        (left, one), (right, other) = map(_scaled, self.factors(given, back))
+        (left, one), (right, other) = map(scaled, self.factors(given, back))
         if self.sizes[0] == 1:
             found = jnp.sum(jnp.sum(left * left, (1, 2)) * jnp.sum(right * right, (1, 2)))
         else:
-            found = jnp.sum(_pairs(left) * _pairs(right))
+            found = jnp.sum(pairs(left) * pairs(right))
         return jnp.maximum(found, 0) * jnp.square(one * other)  # rounding may leave less than 0
 
     def weighted_sum(self, weights: Array, given: Array, back: Array) -> Array:
@@ -79,22 +80,15 @@ class Dense(NamedTuple):
             given: What went in, with the batch in front.
             back: What comes back.
         """
-        left, right = self._flat(weights, given, back)
+        dtype = accumulator(jnp.result_type(given, back))
+        left, right = jax.vmap(self.factors)(given.astype(dtype), back.astype(dtype))
+        right = right * weights.astype(dtype)[:, None, None, None]
+        # All positions of all examples in a row: one large product is fast.
+        left, right = _in_a_row(left), _in_a_row(right)
         over_positions = (((1,), (1,)), ((0,), (0,)))
         found = lax.dot_general(left, right, over_positions, precision=lax.Precision.HIGHEST)
         order = [*self.batched[0], *self.summed[0], *self._free]
         return found.reshape([self.shape[at] for at in order]).transpose(np.argsort(order))
-
-    def _flat(self, weights: Array, given: Array, back: Array) -> tuple[Array, Array]:
-        """The factors, with all positions of all examples in a row: one large product is fast."""
-        dtype = accumulator(jnp.result_type(given, back))
-        left, right = _over_batch(self, given.astype(dtype), back.astype(dtype))
-        right = right * weights.astype(dtype)[:, None, None, None]
-        groups = left.shape[1]
-        rows = left.shape[0] * left.shape[2]
-        return tuple(
-            jnp.moveaxis(its, 1, 0).reshape(groups, rows, its.shape[-1]) for its in (left, right)
-        )  # type: ignore[return-value]
 
 
 def recognised(equation: JaxprEqn, operand: int) -> Dense | None:
@@ -119,19 +113,18 @@ def _free(shape: tuple[int, ...], batched: tuple[int, ...], summed: tuple[int, .
     return [at for at in range(len(shape)) if at not in batched and at not in summed]
 
 
-def _over_batch(dense: Dense, given: Array, back: Array) -> tuple[Array, Array]:
-    import jax
+def _in_a_row(factor: Array) -> Array:
+    count, groups, rows, entries = factor.shape
+    return jnp.moveaxis(factor, 1, 0).reshape(groups, count * rows, entries)
 
-    return jax.vmap(dense.factors)(given, back)
 
-
-def _pairs(factor: Array) -> Array:
+def pairs(factor: Array) -> Array:
     """The products of all pairs of positions."""
     over_entries = (((2,), (2,)), ((0,), (0,)))
     return lax.dot_general(factor, factor, over_entries, precision=lax.Precision.HIGHEST)
 
 
-def _scaled(factor: Array) -> tuple[Array, Array]:
+def scaled(factor: Array) -> tuple[Array, Array]:
     """A factor with no entry above 1, and what it was divided by: squares stay in range."""
     factor = factor.astype(accumulator(factor.dtype))
     largest = lax.stop_gradient(jnp.max(jnp.abs(factor), initial=0))
