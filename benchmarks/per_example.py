@@ -65,6 +65,7 @@ def ways(model: Model) -> dict[str, Way]:
         MATERIALIZE: ours(model, method="materialize"),
         UNSAFE: ours(model, method="materialize", nan_safe=False),
         "auto": ours(model),
+        "ghost": ours(model, method="ghost"),
         "chunked": ours(model, method="chunked"),
         ONE_BY_ONE: ours(model, method="chunked", chunk_size=1),
     }

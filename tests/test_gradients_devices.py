@@ -41,7 +41,7 @@ def test_inside_shard_map_each_gradient_is_clipped_before_any_sum(count):
             jax.grad(lambda w: jax.vmap(scaled, (None, 0))(w, xs).mean())(w), "data"
         )
         sums = {}
-        for method in ("materialize", "chunked"):
+        for method in ("materialize", "chunked", "ghost"):
             for clip_norm in (1.0, 1e9):
                 over = ptk.clipped_grad(scaled, clip_norm, method=method, chunk_size=3)
                 sums[method, clip_norm] = jax.lax.psum(over(w, xs)[0], "data")

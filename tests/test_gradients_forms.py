@@ -196,7 +196,7 @@ def test_keys_are_those_of_the_examples_whatever_the_chunk_and_the_method():
             ptk.clipped_grad(noisy, jnp.inf, in_axes=in_axes, method=method, chunk_size=4)(
                 *given[0], **given[1]
             )[0]
-            for method in ("materialize", "chunked")
+            for method in ("materialize", "chunked", "ghost")
         ]
         return masks, gradients, sums
 
@@ -238,7 +238,7 @@ def test_losses_of_a_batch_of_one(axis):
         gradient = ptk.per_example_grad(of_batch, **options)(W, xs, YS)
         ways = [
             ptk.clipped_grad(of_batch, jnp.inf, method=method, chunk_size=3, **options)
-            for method in ("materialize", "chunked")
+            for method in ("materialize", "chunked", "ghost")
         ]
         return gradient, [over(W, xs, YS)[0] for over in ways]
 

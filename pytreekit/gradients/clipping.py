@@ -19,7 +19,7 @@ from . import argnums as numbers
 from . import clip_norms as bounds
 from .choice import AUTO, CHUNKED, GHOST, Choice, chosen
 from .clip_options import MEAN, SUM, ClipOptions
-from .clip_plan import ClipPlan
+from .clip_plan import ClipPlan, with_verdicts
 from .floats import Floats
 from .loss import Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
@@ -125,6 +125,9 @@ class ClippedGrad(Generic[P]):
         choice, groups = self._choice(call, floats), self._options.clip_norms.groups
         entries = [groups[number].place for number in self._groups(call, floats)]
         size, gradients, examples = planned(self._mapped.loss, call, entries)
+        if choice.method == GHOST:
+            mapped = self._mapped.resolved(args, kwargs)
+            gradients = with_verdicts(gradients, mapped, args, kwargs)
         return ClipPlan(
             self._mapped.loss.told,
             size,
@@ -217,12 +220,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
         in_axes: As for `ptk.per_example_grad`.
         has_aux: As for `ptk.per_example_grad`; what else the loss returns is in `ClipInfo.aux`.
         method: `"materialize"` takes the gradients of all examples, or of `chunk_size` at a time,
-            clips them and adds them up. `"chunked"` takes their norms `chunk_size` at a time, and
+            clips them and adds them up. `"ghost"` does the same without the gradients of single
+            examples: where a parameter goes into one product, or is looked up by rows, norms and
+            sum come from what went in there and what comes back, in one backward pass; where it
+            does not, it is differentiated for each example. `"chunked"` takes their norms `chunk_size` at a time, and
             then one gradient of the losses, each times its weight: it needs little more memory than
             an ordinary gradient does, and twice the time or more; not with several norms. `"auto"`
             is the first, in chunks where gradients side by side would take much memory.
         chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
-            all, the other methods as many as `.plan(...)` says.
+            all, as does `"ghost"`, the other methods as many as `.plan(...)` says.
         reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
@@ -254,7 +260,10 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
         ([0.6..., 1.8...], [5.0, 2.0], 1.0)
 
     After Abadi et al., Deep Learning with Differential Privacy (CCS 2016); norms of parts after
-    McMahan et al., Learning Differentially Private Recurrent Language Models (ICLR 2018).
+    McMahan et al., Learning Differentially Private Recurrent Language Models (ICLR 2018). Ghost
+    clipping after Goodfellow, Efficient Per-Example Gradient Computations (2015), Li et al., Large
+    Language Models Can Be Strong Differentially Private Learners (ICLR 2022), and Bu et al.,
+    Differentially Private Optimization on Large Model at Small Cost (ICML 2023).
     """
     written = numbers.read(argnums)
     options = ClipOptions(

@@ -25,8 +25,11 @@ class PlannedGradient(NamedTuple):
         path: The path of the leaf there, as `jax.tree_util.keystr` prints it.
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
         left: Why it is left alone, and its gradient None; `""` where it is differentiated.
-        bytes: What its gradient takes, of one example.
+        bytes: What its gradient takes, of one example; under ghost clipping what stands for it.
         bound: The entry of clip_norm that it is clipped by, `""` for none.
+        how: Under ghost clipping, `"ghost"` if no example has a gradient of its own, `"itself"` if
+            each has one, `"unused"` if there is none; else `""`.
+        why: What the leaf is used in, or why it is not recognised.
     """
 
     argument: str
@@ -35,6 +38,8 @@ class PlannedGradient(NamedTuple):
     left: str
     bytes: int
     bound: str = ""
+    how: str = ""
+    why: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +97,9 @@ class GradientPlan:
 
     def _tables(self) -> Iterator[table.Table]:
         bounds = any(leaf.bound for leaf in self.gradients)
+        judged = any(leaf.how for leaf in self.gradients)
         columns = ("leaf", "found", "differentiated", "bytes", *["clipped by"] * bounds)
+        columns = (*columns, *["how", "used in"] * judged)
         rows = [
             (
                 leaf.argument + leaf.path,
@@ -100,6 +107,7 @@ class GradientPlan:
                 f"no: {leaf.left}" if leaf.left else "yes",
                 f"{leaf.bytes:,}",
                 *[leaf.bound] * bounds,
+                *[leaf.how, leaf.why] * judged,
             )
             for leaf in self.gradients
         ]

@@ -106,9 +106,7 @@ class _Reader:
                 self._found.uses[held.leaf].append(Use(None, 0, "return"))
         return self._found
 
-    def _body(
-        self, jaxpr: Any, constants: Sequence[Any], given: Sequence[Slot]
-    ) -> list[Slot]:
+    def _body(self, jaxpr: Any, constants: Sequence[Any], given: Sequence[Slot]) -> list[Slot]:
         slots: dict[Any, Slot] = dict(zip(jaxpr.invars, given, strict=True))
         for variable, value in zip(jaxpr.constvars, constants, strict=True):
             slots[variable] = self._new()
@@ -157,7 +155,9 @@ def _body_of(equation: JaxprEqn) -> tuple[Any, Sequence[Any]] | None:
 
 
 def _has_no_derivative(equation: JaxprEqn) -> bool:
-    dtypes = [variable.aval.dtype for variable in equation.outvars if hasattr(variable.aval, "dtype")]
+    dtypes = [
+        variable.aval.dtype for variable in equation.outvars if hasattr(variable.aval, "dtype")
+    ]
     is_float = any(jnp.issubdtype(dtype, np.inexact) for dtype in dtypes)
     return equation.primitive.name == "stop_gradient" or not is_float
 

@@ -7,7 +7,7 @@ there and of what comes back. Its norm is that of the products of all pairs of p
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,9 @@ class Dense(NamedTuple):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """The number of positions, of what goes in at each, and of what comes out."""
-        rows = math.prod(self.other[at] for at in _free(self.other, self.batched[1], self.summed[1]))
+        rows = math.prod(
+            self.other[at] for at in _free(self.other, self.batched[1], self.summed[1])
+        )
         into = math.prod(self.shape[at] for at in self.summed[0])
         out = math.prod(self.shape[at] for at in self._free)
         return rows, into, out

@@ -48,20 +48,23 @@ def verdicts(found: Classified) -> list[Verdict]:
 def _verdict(found: Classified, uses: list[Use]) -> Verdict:
     if not uses:
         return Verdict(UNUSED, "the loss does not use it")
-    names = ", ".join(dict.fromkeys(use.name for use in uses))
     if len(uses) > 1:
+        names = ", ".join(dict.fromkeys(use.name for use in uses))
         return Verdict(ITSELF, f"used {len(uses)} times: {names}")
     [use] = uses
-    if use.number is None:
+    return _of_one_use(found, use, use.number)
+
+
+def _of_one_use(found: Classified, use: Use, number: int | None) -> Verdict:
+    if number is None:
         return Verdict(ITSELF, "the loss returns it")
-    step = found.program.steps[use.number]
-    for kind in (dense.recognised(step.equation, use.operand),
-                 rows.recognised(step.equation, use.operand)):  # fmt: skip
-        if kind is None:
-            continue
-        if len(found.taken(step)) > 1:
-            return Verdict(ITSELF, f"{names} of two parameters")
-        if isinstance(kind, dense.Dense) and not kind.pays:
-            return Verdict(ITSELF, f"{names}, smaller than the products of its positions")
-        return Verdict(GHOST, names, Site(use.number, use.operand, kind, use.forms))
-    return Verdict(ITSELF, names)
+    step = found.program.steps[number]
+    product = dense.recognised(step.equation, use.operand)
+    kind = product or rows.recognised(step.equation, use.operand)
+    if kind is None:
+        return Verdict(ITSELF, use.name)
+    if len(found.taken(step)) > 1:
+        return Verdict(ITSELF, f"{use.name} of two parameters")
+    if product is not None and not product.pays:
+        return Verdict(ITSELF, f"{use.name}, smaller than the products of its positions")
+    return Verdict(GHOST, use.name, Site(number, use.operand, kind, use.forms))
