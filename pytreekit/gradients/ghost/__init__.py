@@ -1,1 +1,1 @@
-"""Ghost clipping: the gradient norms of examples from what goes into products and comes back out."""
+"""Ghost clipping: norms of gradients from what goes into products and comes back."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import JaxprEqn, Literal
 
-from .program import Program, Slot, Step
+from .program import Program, Slot, Step, aval
 
 CALLS = frozenset({"jit", "pjit", "closed_call"})
 """Calls that mean no more than their body. `remat` and rules of one's own mean more."""
@@ -76,11 +76,11 @@ class Classified:
 
     def taken(self, step: Step) -> list[tuple[int, Parameter]]:
         """The operands of a step that are parameters."""
-        pairs = enumerate(step.inputs)
-        return [(at, self.parameters[its]) for at, its in pairs if self._is_parameter(its)]
-
-    def _is_parameter(self, slot: Slot) -> bool:
-        return isinstance(slot, int) and slot in self.parameters
+        return [
+            (at, self.parameters[its])
+            for at, its in enumerate(step.inputs)
+            if isinstance(its, int) and its in self.parameters
+        ]
 
 
 def classified(jaxpr: Any, constants: Sequence[Any]) -> Classified:
@@ -156,7 +156,7 @@ def _body_of(equation: JaxprEqn) -> tuple[Any, Sequence[Any]] | None:
 
 def _has_no_derivative(equation: JaxprEqn) -> bool:
     dtypes = [
-        variable.aval.dtype for variable in equation.outvars if hasattr(variable.aval, "dtype")
+        aval(variable).dtype for variable in equation.outvars if hasattr(aval(variable), "dtype")
     ]
     is_float = any(jnp.issubdtype(dtype, np.inexact) for dtype in dtypes)
     return equation.primitive.name == "stop_gradient" or not is_float
@@ -165,7 +165,7 @@ def _has_no_derivative(equation: JaxprEqn) -> bool:
 def form_of(equation: JaxprEqn) -> Form | None:
     """What an operation is that only gives another order, shape or wider dtype, else None."""
     name, params = equation.primitive.name, equation.params
-    before, after = equation.invars[0].aval, equation.outvars[0].aval
+    before, after = aval(equation.invars[0]), aval(equation.outvars[0])
     if name == "transpose":
         return Form(tuple(before.shape), tuple(params["permutation"]))
     keeps = name in RESHAPES and params.get("dimensions") is None

@@ -16,6 +16,7 @@ from jax import Array, lax
 from jax.extend.core import JaxprEqn
 
 from ..norms import accumulator
+from .program import aval
 
 
 class Dense(NamedTuple):
@@ -97,7 +98,7 @@ def recognised(equation: JaxprEqn, operand: int) -> Dense | None:
     """The product that an equation is, for one of its operands."""
     if equation.primitive.name != "dot_general":
         return None
-    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    avals = [aval(variable) for variable in (*equation.invars, *equation.outvars)]
     if not all(jnp.issubdtype(aval.dtype, np.floating) for aval in avals):
         return None
     summed, batched = equation.params["dimension_numbers"]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from .classify import Classified, classified
-from .program import Step
+from .program import Step, aval
 from .sites import ITSELF, Verdict, verdicts
 from .trace import Trace
 
@@ -56,7 +56,7 @@ def differentiated(
 
         def probed(number: int) -> Callable[[Step, list[Any]], Any]:
             def instead(step: Step, values: list[Any]) -> Any:
-                given[number] = values[1 - sites[number].operand]
+                given[number] = jnp.asarray(values[1 - sites[number].operand])
                 return step.done(values)[0] + probes[number]
 
             return instead
@@ -84,4 +84,4 @@ def differentiated(
 
 def _zeros(found: Classified, number: int) -> Any:
     [out] = found.program.steps[number].equation.outvars
-    return jnp.zeros(out.aval.shape, out.aval.dtype)
+    return jnp.zeros(aval(out).shape, aval(out).dtype)

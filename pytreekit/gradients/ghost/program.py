@@ -15,6 +15,11 @@ Instead: TypeAlias = Callable[["Step", list[Any]], Any]
 """Does a step of one output in another way, from the values that it takes."""
 
 
+def aval(atom: Any) -> Any:
+    """The shape and the dtype of a variable of a jaxpr."""
+    return atom.aval
+
+
 class Step(NamedTuple):
     """An operation.
 

@@ -15,6 +15,7 @@ from jax.extend.core import JaxprEqn
 
 from ..norms import accumulator
 from .dense import pairs, scaled
+from .program import aval
 
 
 class Rows(NamedTuple):
@@ -65,7 +66,7 @@ def recognised(equation: JaxprEqn, operand: int) -> Rows | None:
     """The look-up that an equation is, for one of its operands."""
     if equation.primitive.name != "gather" or operand != 0:
         return None
-    params, (table, indices) = equation.params, (its.aval for its in equation.invars)
+    params, (table, indices) = equation.params, (aval(its) for its in equation.invars)
     numbers, rest = params["dimension_numbers"], tuple(table.shape[1:])
     dimensions = len(indices.shape) - 1
     is_rows = (

@@ -25,8 +25,8 @@ class Trace:
     """
 
     site: Site = dataclasses.field(metadata={"static": True})
-    given: Array
-    back: Array
+    given: Any
+    back: Any
 
     def square(self) -> Array:
         """The square of the norm of the gradient of one example."""
