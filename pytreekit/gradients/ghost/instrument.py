@@ -56,7 +56,7 @@ def differentiated(
 
         def probed(number: int) -> Callable[[Step, list[Any]], Any]:
             def instead(step: Step, values: list[Any]) -> Any:
-                given[number] = jnp.asarray(values[1 - sites[number].operand])
+                given[number] = values[1 - sites[number].operand]
                 return step.done(values)[0] + probes[number]
 
             return instead

@@ -39,7 +39,7 @@ class Trace:
             weights: The weights, `float[batch]`.
             keep: Which examples to take; the others may be NaN, which a weight of 0 would not undo.
         """
-        given, back = (_selected(its, keep) for its in (self.given, self.back))
+        given, back = (_selected(jnp.asarray(its), keep) for its in (self.given, self.back))
         return undone(self.site.forms, self.site.kind.weighted_sum(weights, given, back))
 
 
