@@ -267,3 +267,28 @@ def test_a_second_derivative_is_right():
 
     side, ghost = outcome(given.at[0].set(0.0))
     assert float(apart(ghost, side)) <= 1e-4
+
+
+def test_a_block_of_haiku():
+    haiku = pytest.importorskip("haiku")
+
+    def net(ids):
+        h = haiku.LayerNorm(-1, create_scale=True, create_offset=True)(haiku.Embed(11, 8)(ids))
+        h = haiku.MultiHeadAttention(2, 4, w_init=haiku.initializers.VarianceScaling())(h, h, h)
+        return jnp.sum(haiku.Linear(3)(h.mean(0)) ** 2)
+
+    block = haiku.without_apply_rng(haiku.transform(net))
+
+    @jax.jit
+    def outcome(ids):
+        params = block.init(KEYS[6], ids[0])
+        methods = ("ghost", "materialize")
+        return apart(
+            *(ptk.clipped_grad(block.apply, 0.5, method=its)(params, ids) for its in methods)
+        )
+
+    assert float(outcome(IDS)) <= 1e-5
+    plan = ptk.clipped_grad(block.apply, 0.5, method="ghost").plan(
+        jax.eval_shape(block.init, KEYS[6], IDS[0]), IDS
+    )
+    assert {leaf.how for leaf in plan.gradients if "'w'" in leaf.path} == {"ghost"}
