@@ -21,7 +21,7 @@ from timing import finish, machine, options, print_table
 
 LEAVES, ROWS, COLUMNS = 16, 4096, 4096
 QUICK_ROWS = 64
-RUNS = 3
+RUNS = 7
 QUICK_RUNS = 1
 TIME_GOAL, MEMORY_GOAL = 1.25, 1.05
 WAYS = ("jax.device_put", "plan.place", "jax.device_put, mapped", "plan.place, mapped")

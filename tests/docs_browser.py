@@ -107,8 +107,8 @@ def browser() -> Iterator[Browser]:
 
 def paths_of(site: Path) -> list[str]:
     """Every page of a site, as a link to it from the root."""
-    files = sorted(site.rglob("index.html"))
-    return [file.parent.relative_to(site).as_posix().replace(".", "", 1) for file in files]
+    folders = sorted(file.parent for file in site.rglob("index.html"))
+    return ["" if folder == site else folder.relative_to(site).as_posix() for folder in folders]
 
 
 def look(chromium: Browser, site: Path, shots: Path | None = None) -> list[Broken]:

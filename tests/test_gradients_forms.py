@@ -420,6 +420,8 @@ def test_a_loss_that_fails_hides_no_fault(params):
     of_none = ptk.clipped_grad(loss, jnp.inf, mask="real")
     found = {fault.code for fault in of_none.check(params, XS, YS)}
     assert found == ({"PTK405"} if params and "W" in params else {"PTK402", "PTK405"})
+    last = of_none.check(params, XS, YS)[-1]
+    assert "the loss raises" in last.note
     with pytest.raises(ptk.SpecError):
         of_none(params, XS, YS)
     if params and "W" in params:

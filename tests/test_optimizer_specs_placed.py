@@ -1,7 +1,12 @@
-"""States that are really placed on devices, and stepped there."""
+"""States that are really placed on devices, and stepped there.
+
+Of all optimizers of optax one in a few is stepped here, every one with any PYTREEKIT_EXAMPLES.
+"""
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import Any
 
 import jax
@@ -14,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
-from .optax_optimizers import by_rank, is_matrix
+from .optax_optimizers import by_rank, is_matrix, optimizers
 
 OPTIMIZERS = {
     "adamw": optax.adamw(1e-2, mask=is_matrix),
@@ -27,6 +32,22 @@ OPTIMIZERS = {
         lambda params: by_rank(params, "a", "b"),
     ),
 }
+EVERY = 1 if "PYTREEKIT_EXAMPLES" in os.environ else 12
+
+ASK_FOR_MORE = {
+    "a batch of gradients": ["contrib.differentially_private_aggregate", "contrib.dpsgd"],
+    "the loss, or its value": [
+        "contrib.hutchinson_estimator_diag_hessian", "contrib.momo", "contrib.momo_adam",
+        "contrib.reduce_on_plateau", "contrib.sophia", "lbfgs", "polyak_sgd",
+        "scale_by_backtracking_linesearch", "scale_by_polyak", "scale_by_zoom_linesearch",
+        "schedule-free L-BFGS",
+    ],
+    "parameters of a type of its own": ["lookahead"],
+    "masked gradients": ["contrib.scale_by_muon"],
+    "no faultless specs": ["contrib.galore", "contrib.scale_by_galore", "flatten"],
+}  # fmt: skip
+"""Optimizers that are not stepped, by what they would need for it."""
+
 SPECS = {"kernel": P("data", "model"), "square": P("model", "data"), "bias": P("model")}
 
 
@@ -71,6 +92,36 @@ def test_a_placed_state_steps_as_one_that_is_not(mesh: jax.sharding.Mesh) -> Non
     assert mislaid(got[1], shardings) == []
     for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def rows_of_optimizers() -> list[str]:
+    left_out = [name for names in ASK_FOR_MORE.values() for name in names]
+    found = optimizers()[0]
+    assert set(left_out) <= set(found)
+    return sorted(set(found) - set(left_out))
+
+
+def test_states_of_optax_step_where_they_are_placed(mesh: jax.sharding.Mesh) -> None:
+    whole, (found, _) = params(), optimizers()
+    plan = ptk.ShardingPlan(whole, SPECS, mesh)
+    placed = plan.place(whole)
+    for name in rows_of_optimizers()[::EVERY]:
+        tx = found[name]
+
+        def step(params: Any, state: Any, tx: Any = tx) -> Any:
+            grads = jax.tree.map(lambda leaf: jnp.tanh(leaf) + 0.1, params)
+            return tx.update(grads, state, params)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that one is deprecated, that dtypes are cut
+            state = tx.init(whole)
+            its = plan.for_state(state, init=tx)
+            wanted = jax.jit(step)(whole, state)
+            got = jax.jit(step)(placed, its.place(state))
+        assert its.verify(got[1]) == (), name  # as XLA likes it
+        for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+            if not jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def mislaid(states: Any, shardings: Any) -> list[str]:

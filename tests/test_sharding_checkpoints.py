@@ -51,6 +51,24 @@ def test_restored_under_another_plan(tmp_path: Path, other: Any) -> None:
     assert jax.tree.all(jax.tree.map(lambda a, b: bool(np.all(np.asarray(a) == b)), restored, TREE))
 
 
+@pytest.mark.filterwarnings("ignore:Sharding info not provided when restoring")
+def test_a_state_restored_as_it_lies_on_disk_finds_its_specs(tmp_path: Path) -> None:
+    ocp, optax = pytest.importorskip("orbax.checkpoint"), pytest.importorskip("optax")
+    plan = ptk.ShardingPlan(TREE["layers"], RULES, mesh(2, 4))
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adafactor(1e-3, 8, momentum=0.9))
+    state = jax.device_get(optimizer.init(jax.tree.map(jnp.asarray, TREE["layers"])))
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "saved", state)
+        checkpointer.wait_until_finished()
+        found = checkpointer.restore(tmp_path / "saved")  # dicts and lists: types are not saved
+    assert jax.tree.structure(found) != jax.tree.structure(state)
+    its, wanted = (plan.for_state(one, init=optimizer) for one in (found, state))
+    assert its.verify(its.place(found)) == ()
+    specs = {leaf.text: (leaf.found, leaf.spec) for leaf in wanted.leaves}
+    assert {leaf.text: (leaf.found, leaf.spec) for leaf in its.leaves} == specs
+    assert {spec for _, spec in specs.values()} >= {P("data"), P("model"), P("data", "model")}
+
+
 def test_a_safetensors_file_is_read_into_shards(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy")
     plan = ptk.ShardingPlan(TREE, RULES, mesh(2, 4))

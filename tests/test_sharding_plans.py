@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import html.parser
 import io
@@ -234,6 +235,9 @@ def test_other_trees_are_told_before_anything_is_placed() -> None:
     assert refused(jax.eval_shape, PLAN.constrain, other) == wrong[1:]
     other["b"][0] = TREE["b"][0]
     assert equal(PLAN.place(other, cast=True), TREE)
+    for dtype in ("complex64", "U1"):
+        there = {**TREE, "wide": np.zeros((2, 32), dtype)}
+        assert refused(PLAN.place, there, cast=True) == [("PTK205", "tree['wide']")]
     jax.eval_shape(PLAN.constrain, other)
     del other["wide"], other["a"]["kernel"]
     assert refused(PLAN.place, other) == [
@@ -348,6 +352,8 @@ def broken(text: str) -> list[str]:
         {"structure": {"dict": [["a"]]}}, {"structure": 99}, {"leaves": [{**leaf, "shape": [-1]}]},
         {"leaves": [{**leaf, "dtype": "flaot32"}]}, {"leaves": [{**leaf, "spec": [{}]}]},
         {"leaves": [{**leaf, "shape": [True]}]}, {"notes": [{"kind": 1}]}, {"structure": None},
+        {"mesh": [{"name": "data", "size": 2, "type": []}]}, {"mesh": []},
+        {"leaves": [{**leaf, "spec": ["modle"]}]},
     ]  # fmt: skip
     return ["", "[1]", "[" * 10**5, *(json.dumps({**data, **change}) for change in changes)]
 
@@ -355,6 +361,11 @@ def broken(text: str) -> list[str]:
 def test_files_that_are_no_plans() -> None:
     for text in broken(PLAN.to_json()):
         assert refused(ptk.ShardingPlan.from_json, text) == [("PTK001", "text")]
+    for text in broken(PLAN.to_json())[:-4]:
+        with contextlib.suppress(ptk.SpecError):  # the structure is not looked at
+            PLAN.diff(text)
+    for text in broken(PLAN.to_json())[-3:]:
+        assert refused(PLAN.diff, text) == [("PTK001", "text")]
     text = PLAN.to_json().replace('"model", "size": 4', '"model", "size": 3')
     assert {code for code, _ in refused(ptk.ShardingPlan.from_json, text)} == {"PTK303"}
     found = refused(ptk.ShardingPlan.from_json, PLAN.to_json(), {**TREE, "step": shape(3)})
@@ -426,16 +437,20 @@ def test_explain() -> None:
 
 
 ODD = {
+    "halves \ud800\x00": np.zeros(64, "f"),
     '<script>"&': {f"</svg>{n}": np.zeros((8, 8), "f") for n in range(3)},
     "w": np.zeros(64, "f"),
 }
 
 
 def test_pictures_are_whole_escaped_and_load_nothing() -> None:
-    plan = ptk.ShardingPlan(ODD, [("w", "_"), ("**", "data|model model|data")], mesh_of())
+    plan = ptk.ShardingPlan(
+        ODD, [("w", "_"), ("halves*", "data"), ("**", "data|model model|data")], mesh_of()
+    )
     tree = ET.fromstring(plan.treemap())
-    assert len(list(tree.iter("{http://www.w3.org/2000/svg}g"))) == 4
+    assert len(list(tree.iter("{http://www.w3.org/2000/svg}g"))) == 5
     page = plan._repr_html_()
+    page.encode()
     assert "<script" not in page
     assert page.count("</svg>") == page.count("<svg")
     assert not {"http:", "https:", "url(h", "src="} & set(
@@ -452,9 +467,10 @@ def test_pictures_are_whole_escaped_and_load_nothing() -> None:
     assert sum(areas) == pytest.approx(880 * 440, rel=0.02)
 
 
-def test_tables_on_a_terminal() -> None:
+def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
+    monkeypatch.delenv("NO_COLOR", raising=False)
     stream = io.StringIO()
     Console(file=stream, width=100, force_terminal=True, color_system="standard").print(PLAN)
     assert "\x1b[1;33m/model" in stream.getvalue()

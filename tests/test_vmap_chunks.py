@@ -256,6 +256,14 @@ def test_what_has_no_slices_is_told():
         ptk.vmap(fun)(*args)
 
 
+def test_a_sparse_output_is_told():
+    mapped = ptk.vmap(lambda x: {"a": x, "b": sparse.BCOO.fromdense(x, nse=3)}, chunk_size=2)
+    (fault,) = raised(mapped, jnp.ones((4, 3))).faults
+    assert (fault.code, fault.place) == ("PTK108", "out['b']")
+    assert "cannot be put together from chunks" in fault.title
+    assert ptk.vmap(lambda x: sparse.BCOO.fromdense(x, nse=3))(jnp.ones((4, 3))).shape == (4, 3)
+
+
 def test_a_shared_ref_is_read():
     ref = jax.new_ref(W)
     mapped = ptk.vmap(lambda r, x: r[...] * x, (None, 0), chunk_size=2)

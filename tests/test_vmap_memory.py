@@ -83,3 +83,10 @@ def test_a_mapped_method():
     size = ptk.suggest_chunk_size(Layer().outer, XS, memory=2**20)
     assert 1 <= size < 1000
     assert Layer().outer.in_chunks(size)(jnp.ones((7, 3))).shape == (7, 3)
+
+
+def test_a_backend_that_does_not_tell_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda compiled: None)
+    with pytest.raises(ptk.SpecError, match="cpu does not tell what a call takes") as error:
+        ptk.suggest_chunk_size(outer, XS, memory=2**20)
+    assert [fault.code for fault in error.value.faults] == ["PTK001"]

@@ -29,9 +29,9 @@ def suggest_chunk_size(fun: Mapped, *args: Any, memory: int, **kwargs: Any) -> i
         The size of the whole batch if that fits, else a power of two.
 
     Raises:
-        SpecError: PTK001, if `fun` is no mapped function or `memory` no positive int; PTK111, if
-            not even a single example fits; and all that the call would raise.
-        NotImplementedError: If the backend does not tell how much memory a compiled call takes.
+        SpecError: PTK001, if `fun` is no mapped function or `memory` no positive int, or if the
+            backend does not tell what a compiled call takes; PTK111, if not even a single example
+            fits; and all that the call would raise.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -88,5 +88,7 @@ def temporaries(fun: Mapped, chunk: int, args: Any, kwargs: Any) -> int:
     compiled = jax.jit(call).lower([leaves[index] for index in typed]).compile()
     analysis = compiled.memory_analysis()
     if analysis is None:
-        raise NotImplementedError(f"{jax.default_backend()} does not tell what a call takes")
+        fact = f"{jax.default_backend()} does not tell what a call takes"
+        fault = Fault("PTK001", "", "", "memory", "", "", fact=fact)
+        raise SpecError([fault], doing=f"suggest_chunk_size({values.function(fun)})")
     return analysis.temp_size_in_bytes

@@ -186,6 +186,19 @@ class OutputCheck:
         faults, repaired = with_hints(Output(self.out_axes, tree, varies), check_output)
         return Refusal(faults, repaired and repaired.out_axes) if faults else None
 
+    def refusal_of_chunk(self, tree: Any) -> Refusal | None:
+        """What cannot be put together from the outputs of chunks, None for nothing."""
+        if not any(map(is_batched_sparse, jax.tree.leaves(tree, is_leaf=is_batched_sparse))):
+            return None
+        binding = Output(self.out_axes, tree).binding
+        fact = "is a sparse matrix, which cannot be put together from chunks"
+        faults = tuple(
+            binding.fault("PTK108", bound, *_found(bound), fact=fact)
+            for bound in binding
+            if is_batched_sparse(bound.leaf)
+        )
+        return Refusal(faults, None)
+
 
 @functools.lru_cache(maxsize=256)
 def _has_type(kind: type) -> bool:

@@ -138,7 +138,14 @@ class Batched:
         sliced = [leaves[index] for index in self._mapped]
         if self._fold is not None:
             return chunks.fold(run, sliced, self._fold)
-        return chunks.run(run, sliced, self._check.axes)
+
+        def axes_of(out: Any) -> list[Any]:
+            running.refusal = self._check.refusal_of_chunk(out)
+            if running.refusal is not None:
+                raise OutputRefused
+            return self._check.axes(out)
+
+        return chunks.run(run, sliced, axes_of)
 
     def _over_chunk(self, handed: tuple[int, ...], count: Any) -> Callable[..., Any]:
         """The function batched over so many examples, with the batch in front of what varies."""

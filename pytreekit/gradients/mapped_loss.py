@@ -19,6 +19,7 @@ from ..batching.vmap import copied
 from ..batching.vmapped import Vmapped
 from ..batching.written import Written, check_written
 from ..faults import Fault
+from ..show import values
 from ..show.errors import SpecError, raise_faults
 from ..specs.finding import Finding
 from ..specs.hints import with_hints
@@ -156,7 +157,7 @@ class MappedLoss:
         call = self.call(args, kwargs)
         faults, repaired = with_hints(call, self._check)
         if faults or look:
-            faults += self._check_value(args, kwargs, faults)
+            faults = self._with_value(args, kwargs, faults)
         if faults:
             roots = {fault.spec_path.partition("[")[0] for fault in faults}
             raise_faults(
@@ -177,7 +178,7 @@ class MappedLoss:
         if mapped is not self:
             return mapped.faults(args, kwargs)
         faults, _ = with_hints(self.call(args, kwargs), self._check)
-        return faults + self._check_value(args, kwargs, faults)
+        return self._with_value(args, kwargs, faults)
 
     def call(self, args: Args, kwargs: Kwargs) -> Call:
         """A call of the mapped loss, which may be faulty."""
@@ -200,23 +201,29 @@ class MappedLoss:
         found = check_differentiated(self.loss, call, self.more)
         return [_told(finding, by_default=self._shares_by_default) for finding in found]
 
-    def _check_value(
+    def _with_value(
         self, args: Args, kwargs: Kwargs, faults: tuple[Fault, ...]
     ) -> tuple[Fault, ...]:
-        """PTK403, unless the loss cannot be entered for other faults."""
+        """The faults of a call with PTK403, unless the loss cannot be entered for them.
+
+        They may be why the loss fails; then its error is told with the last of them.
+        """
         if not all(fault.code.startswith("PTK4") for fault in faults) or "PTK401" in {
             fault.code for fault in faults
         }:
-            return ()
+            return faults
         try:
             self.values(count=len(args)).plan(*args, outputs=True, **kwargs)
         except SpecError as error:
-            return error.faults
-        except Exception:
+            return faults + error.faults
+        except Exception as error:
             if not faults:
                 raise
-            # What is wrong already may be why the loss fails, and is told in any case.
-        return ()
+            *others, last = faults
+            note = f"the loss raises {values.error(error)}"
+            told = f"{last.note}; {note}" if last.note else note
+            return (*others, dataclasses.replace(last, note=told))
+        return faults
 
     def varying(self, args: Args, kwargs: Kwargs) -> tuple[Args, dict[str, Any]]:
         """A call whose differentiated leaves differ over the devices where the loss does.

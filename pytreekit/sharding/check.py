@@ -158,8 +158,7 @@ def said(value: Any) -> str:
 
 
 def _axes(sharding: NamedSharding) -> Axes:
-    mesh: Any = sharding.mesh
-    return Axes(dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True)), mesh)
+    return Axes(sharding.mesh.shape, sharding.mesh)
 
 
 def _refused(sharding: Sharding, shape: tuple[Any, ...]) -> list[Problem]:

@@ -48,7 +48,14 @@ def _lazily_typed(leaf: Any) -> Typed | None:
         return None
 
 
+def is_of_numbers(dtype: Any) -> bool:
+    """Whether a dtype is one of numbers, or of bools."""
+    return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
+
+
 def _dtype(dtype: Any) -> Any:
     """A dtype of NumPy, TensorStore or another library as JAX has it: of 32 bits, by default."""
     its = getattr(dtype, "numpy_dtype", dtype)
+    if not is_of_numbers(its):
+        raise TypeError("JAX has no such dtype")
     return jax.dtypes.canonicalize_dtype(jnp.dtype(its))

@@ -1,16 +1,26 @@
-"""Lines of plain text: ASCII, of bounded width, nothing lost."""
+"""Lines of plain text: ASCII, of bounded width, nothing lost; and text for HTML and SVG."""
 
 from __future__ import annotations
 
+import html
+import re
 import textwrap
 from collections.abc import Iterable
 
 WIDTH = 88
 
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML does not allow."""
+
 
 def fitted(lines: Iterable[str]) -> str:
     """Lines as one text: what is not ASCII escaped, what is too long broken."""
     return "\n".join(part for line in lines for part in _wrapped(_ascii(line)))
+
+
+def markup(text: str) -> str:
+    """Text for HTML and SVG: escaped, also what no such file can hold, as halves of characters."""
+    return html.escape(_UNFIT.sub(lambda found: ascii(found[0])[1:-1], text))
 
 
 def _ascii(line: str) -> str:

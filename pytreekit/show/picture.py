@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import html as markup
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from .lines import markup
 
 WIDTH = 720.0
 ROW, GAP, MARGIN = 18.0, 6.0, 16.0
@@ -94,7 +95,7 @@ def _box(x: float, y: float, width: float, height: float) -> str:
 
 
 def _text(x: float, y: float, text: str, weight: str = "normal") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-weight="{weight}">{markup.escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-weight="{weight}">{markup(text)}</text>'
 
 
 def _cut(name: str, most: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any, NamedTuple
 
+from .lines import markup
 from .palette import INK, Palette
 
 HEIGHT, UNIT, GAP = 20, 7.2, 4
@@ -35,7 +35,7 @@ class Split(NamedTuple):
 def drawn(array: Split, palette: Palette) -> str:
     """An array as boxes, one for each dimension, cut into its parts: SVG in a line of text."""
     if not array.dimensions:
-        return html.escape(str(array))
+        return markup(str(array))
     parts: list[str] = []
     x = 0.5
     for its in array.dimensions:
@@ -52,11 +52,11 @@ def drawn(array: Split, palette: Palette) -> str:
             for cut in range(1, cuts)
         )
         where = f'x="{x + width / 2:.1f}" y="14" text-anchor="middle"'
-        parts.append(f'<text {where} fill="{INK}">{html.escape(told)}</text>')
+        parts.append(f'<text {where} fill="{INK}">{markup(told)}</text>')
         x += width + GAP
-    label = html.escape(str(array), quote=True)
+    label = markup(str(array))
     return (
-        f"{html.escape(array.dtype)} "
+        f"{markup(array.dtype)} "
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
         f'style="vertical-align:middle" '
         f'width="{x:.0f}" height="{HEIGHT}" font-family="monospace" font-size="11">'

@@ -5,13 +5,12 @@ rich loads only when a table is shown as text.
 
 from __future__ import annotations
 
-import html as markup
 import io
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-WIDTH = 88
+from .lines import WIDTH, markup
 
 _NONE: Mapping[str, Mapping[str, str]] = types.MappingProxyType({})
 
@@ -96,8 +95,8 @@ def html(
     styles = [' style="text-align:right"' * (column in head.numbers) for column in head.columns]
     lines = [
         "<table>",
-        f"<caption>{'<br>'.join(map(markup.escape, head.title.splitlines()))}</caption>",
-        f"<thead>{_html_row('th', map(markup.escape, head.columns), styles)}</thead>",
+        f"<caption>{'<br>'.join(map(markup, head.title.splitlines()))}</caption>",
+        f"<thead>{_html_row('th', map(markup, head.columns), styles)}</thead>",
         "<tbody>",
         *(_html_row("td", map(_cell, row, drawing), styles) for row in rows),
         "</tbody>",
@@ -112,7 +111,7 @@ def html_all(tables: Iterable[Table]) -> str:
 
 
 def _cell(cell: str, draw: Callable[[str], str | None] | None) -> str:
-    return (draw(cell) if draw else None) or markup.escape(cell)
+    return (draw(cell) if draw else None) or markup(cell)
 
 
 def _html_row(tag: str, cells: Iterable[str], styles: Sequence[str]) -> str:

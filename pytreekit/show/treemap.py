@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from .lines import markup
 from .palette import INK, Palette
 from .sizes import in_bytes
 from .values import count
@@ -20,6 +20,9 @@ MOST = 150
 
 CHARACTER = 6.6
 """The width of a character in the labels."""
+
+FEWEST = 8
+"""Characters of a label that is cut: fewer tell nothing, and the path is shown on hovering."""
 
 
 class Tile(NamedTuple):
@@ -186,12 +189,12 @@ def _rectangle(tiles: Sequence[Tile], name: str, box: Box, palette: Palette) -> 
     fill = palette.fill(largest.axes)
     room = int((box.width - 8) / CHARACTER)
     label = ""
-    if box.height >= 16 and room >= 3:  # noqa: PLR2004
+    if box.height >= 16 and room >= min(len(name), FEWEST):  # noqa: PLR2004
         cut = name if len(name) <= room else ".." + name[2 - room :]
         where = f'x="{box.x + 4:.1f}" y="{box.y + 13:.1f}"'
-        label = f'<text {where} fill="{INK}">{html.escape(cut)}</text>'
+        label = f'<text {where} fill="{INK}">{markup(cut)}</text>'
     rect = f'<rect {place} fill="{fill}" stroke="{INK}" stroke-width="0.6"/>'
-    return f"<g><title>{html.escape(told)}</title>{rect}{label}</g>"
+    return f"<g><title>{markup(told)}</title>{rect}{label}</g>"
 
 
 def _legend(tiles: Sequence[Tile], palette: Palette) -> Iterator[str]:
@@ -205,5 +208,5 @@ def _legend(tiles: Sequence[Tile], palette: Palette) -> Iterator[str]:
         if x + 20 + len(told) * CHARACTER > WIDTH:
             return
         yield f'<rect x="{x:.1f}" y="5" width="14" height="14" fill="{palette.fill(axes)}"/>'
-        yield f'<text x="{x + 19:.1f}" y="16" fill="currentColor">{html.escape(told)}</text>'
+        yield f'<text x="{x + 19:.1f}" y="16" fill="currentColor">{markup(told)}</text>'
         x += 35 + len(told) * CHARACTER

@@ -77,6 +77,16 @@ def spec(value: Any, width: int = 52) -> str:
         line = re.sub(r"\s+", " ", _ADDRESS.sub(r"<\1>", _FUNCTION.sub(r"\1", repr(value))))
     except Exception:  # noqa: BLE001  a user's __repr__ must not hide the fault it appears in
         line = type(value).__name__
+    return _cut(line, width)
+
+
+def error(raised: Exception, width: int = 52) -> str:
+    """An error by its type and the first line of what it says, cut at `width` characters."""
+    said = str(raised).strip().partition("\n")[0]
+    return _cut(re.sub(r"\s+", " ", f"{type(raised).__name__}: {said}"), width)
+
+
+def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 4] + " ..."
 
 

@@ -9,9 +9,9 @@ from jax import Array
 
 import pytreekit as ptk
 
-from .digits import CLASSES, Digits, Examples, Params, loss, new_params
+from .digits import CLASSES, Digits, Examples, Params, loss
 from .screen import Screen
-from .vmap import CODE, RESULT, batches, train_step
+from .vmap import CODE, RESULT, trained
 
 EPOCHS = 10
 WRONG_SHARE = 0.05
@@ -26,7 +26,7 @@ def run(screen: Screen, digits: Digits) -> None:
     count = int(is_wrong.sum())
     screen.heading(f"Find {count} wrong labels among {len(is_wrong)}: the norm of each gradient")
     screen.source(norms_of_all)
-    params = _train(screen, examples, random)
+    params = trained(screen, examples, random, EPOCHS, ", wrong labels and all")
     norms = norms_of_all(params, examples)
     longest = np.argsort(-np.asarray(norms))
     screen.say()
@@ -50,18 +50,6 @@ def _mislabelled(examples: Examples, random: np.random.Generator) -> tuple[Examp
     shift = np.where(is_wrong, random.integers(1, CLASSES, count), 0)
     labels = (np.asarray(examples.labels) + shift) % CLASSES
     return Examples(examples.images, jnp.asarray(labels, jnp.int32)), is_wrong
-
-
-def _train(screen: Screen, examples: Examples, random: np.random.Generator) -> Params:
-    params, step = new_params(jax.random.key(0)), jax.jit(train_step)
-    with screen.progress("epoch", EPOCHS) as advance:
-        for _ in range(EPOCHS):
-            values = []
-            for images, labels in batches(examples, random):
-                params, value = step(params, images, labels)
-                values.append(value)
-            advance(f"loss {np.mean(values):.3f}, wrong labels and all")
-    return params
 
 
 def _clip(screen: Screen, params: Params, examples: Examples) -> None:

@@ -53,18 +53,29 @@ def _train(screen: Screen, digits: Digits) -> Params:
     screen.heading("Train a classifier that is written for one image, mapped over a batch")
     screen.source(loss)
     screen.source(train_step)
-    params, step = new_params(jax.random.key(0)), jax.jit(train_step)
-    shuffled = np.random.default_rng(1)
-    with screen.progress("epoch", EPOCHS) as advance:
-        for _ in range(EPOCHS):
-            values = []
-            for images, labels in batches(digits.train, shuffled):
-                params, value = step(params, images, labels)
-                values.append(value)
-            advance(f"loss {np.mean(values):.3f}")
+    params = trained(screen, digits.train, np.random.default_rng(1), EPOCHS)
     screen.say()
     for name, examples in digits._asdict().items():
         screen.quote(f"{name} accuracy {accuracy(params, examples):.1%}", RESULT)
+    return params
+
+
+def trained(
+    screen: Screen,
+    examples: Examples,
+    shuffled: np.random.Generator,
+    epochs: int,
+    note: str = "",
+) -> Params:
+    """A classifier that has learned from examples for so many epochs, each of them told."""
+    params, step = new_params(jax.random.key(0)), jax.jit(train_step)
+    with screen.progress("epoch", epochs) as advance:
+        for _ in range(epochs):
+            values = []
+            for images, labels in batches(examples, shuffled):
+                params, value = step(params, images, labels)
+                values.append(value)
+            advance(f"loss {np.mean(values):.3f}{note}")
     return params
 
 

@@ -18,7 +18,7 @@ from ...show.errors import raise_faults
 from ...specs.rule_files import Unreadable, from_json
 from ..meshes import Axes
 from ..plan import PlannedSpec, SpecNote, SpecPlan
-from ..resolve import axes_by_dimension
+from ..resolve import axes_by_dimension, names_of
 from .planned import Planned, planned
 
 FORMAT, VERSION = "pytreekit.ShardingPlan", 1
@@ -45,9 +45,13 @@ def written(its: Planned) -> str:
     leaves = [_leaf_json(leaf) for leaf in its.leaves]
     notes = [note._asdict() for note in its.notes]
     structure = _structure(its.tree(range(len(its.parts))))
-    head = {"format": FORMAT, "version": VERSION, "mesh": axes, "structure": structure}
+    head = {"format": FORMAT, "version": VERSION, "mesh": axes}
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    parts += [f'"leaves": [{_lines(leaves)}]', f'"notes": [{_lines(notes)}]']
+    parts += [
+        f'"structure": {structure}',
+        f'"leaves": [{_lines(leaves)}]',
+        f'"notes": [{_lines(notes)}]',
+    ]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -72,12 +76,12 @@ def _leaf_json(leaf: Any) -> dict[str, Any]:
     }
 
 
-def _structure(node: Any) -> Any:
-    """A tree of dicts, lists, tuples and None as JSON, its leaves as numbers; None for others."""
+def _structure(node: Any) -> str:
+    """A tree of dicts, lists, tuples and None as JSON, its leaves as numbers; null for others."""
     try:
-        return _node(node)
-    except BadFile:
-        return None
+        return json.dumps(_node(node))
+    except (BadFile, RecursionError):
+        return "null"
 
 
 def _node(node: Any) -> Any:
@@ -122,8 +126,7 @@ def read(text: str, tree: Any, mesh: Any) -> Planned:
     raise_faults(_other_leaves(found, own), doing=DOING)
     specs = own.tree([place.spec for place, _ in found.leaves])
     places = tuple(place for place, _ in found.leaves)
-    sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
-    plan = SpecPlan(specs, places, found.notes, sizes)
+    plan = SpecPlan(specs, places, found.notes, dict(found.mesh.shape))
     return planned(tree, plan, found.mesh if mesh is None else mesh)
 
 
@@ -135,11 +138,10 @@ def listed(text: str) -> Planned:
     """
     with _told():
         found = _parsed(text)
-    sizes = dict(zip(found.mesh.axis_names, found.mesh.axis_sizes, strict=True))
     structure = jax.tree.structure([0] * len(found.leaves))
     parts = tuple("" if part is None else part for _, part in found.leaves)
     places = tuple(place for place, _ in found.leaves)
-    return Planned(structure, parts, places, found.notes, Axes(sizes, found.mesh))
+    return Planned(structure, parts, places, found.notes, Axes(found.mesh.shape, found.mesh))
 
 
 @contextlib.contextmanager
@@ -185,7 +187,9 @@ def _parsed(text: str) -> _Read:
         raise BadFile(f"has version {version}, this pytreekit reads version {VERSION}")
     leaves = [_leaf(row, number) for number, row in enumerate(_list(data, "leaves"))]
     notes = tuple(_note(row) for row in _list(data, "notes"))
-    return _Read(_mesh(_list(data, "mesh")), data.get("structure"), leaves, notes)
+    mesh = _mesh(_list(data, "mesh"))
+    _check_axes(mesh, leaves)
+    return _Read(mesh, data.get("structure"), leaves, notes)
 
 
 def _is(value: Any, kind: type, what: str) -> Any:
@@ -205,12 +209,19 @@ def _mesh(rows: list[Any]) -> AbstractMesh:
         names.append(_is(axis.get("name"), str, "the name of an axis"))
         sizes.append(_is(axis.get("size"), int, "the size of an axis"))
         kind = axis.get("type")
-        if kind not in {its.name for its in AxisType}:
+        if kind not in [its.name for its in AxisType]:
             raise BadFile(f"an axis cannot be of type {shown.spec(kind, 24)}")
         types.append(AxisType[kind])
         if sizes[-1] < 1 or names.count(names[-1]) > 1:
             raise BadFile(f"the mesh cannot have {names[-1]!r} of size {sizes[-1]}, or twice")
     return AbstractMesh(tuple(sizes), tuple(names), axis_types=tuple(types))
+
+
+def _check_axes(mesh: AbstractMesh, leaves: list[tuple[PlannedSpec, Any]]) -> None:
+    for spec in {place.spec for place, _ in leaves}:
+        for name in names_of(spec):
+            if name not in mesh.axis_names:
+                raise BadFile(f"a spec names {name!r}, its mesh has no such axis")
 
 
 def _leaf(row: Any, number: int) -> tuple[PlannedSpec, Any]:
@@ -224,8 +235,9 @@ def _leaf(row: Any, number: int) -> tuple[PlannedSpec, Any]:
     sizes = tuple(_is(size, int, f"a size in {what}") for size in shape)
     if any(size < 0 for size in sizes):
         raise BadFile(f"a size in {what} is negative")
-    part = jax.ShapeDtypeStruct(sizes, _dtype(_is(its["dtype"], str, what), what))
-    return PlannedSpec(path, text, shown.leaf(part), spec, *reasons), part
+    dtype = _dtype(_is(its["dtype"], str, what))
+    part = jax.ShapeDtypeStruct(sizes, dtype)
+    return PlannedSpec(path, text, shown.array(dtype, sizes), spec, *reasons), part
 
 
 def _entry(part: Any, what: str) -> Any:
@@ -235,7 +247,8 @@ def _entry(part: Any, what: str) -> Any:
     return tuple(_is(name, str, f"a mesh axis of {what}") for name in names)
 
 
-def _dtype(name: str, what: str) -> Any:
+@functools.cache
+def _dtype(name: str) -> Any:
     if name.startswith("key<"):
         for kind in _KEYS:
             dtype = jax.eval_shape(functools.partial(jax.random.key, impl=kind), 0).dtype
@@ -244,7 +257,7 @@ def _dtype(name: str, what: str) -> Any:
     try:
         return jnp.dtype(name)
     except TypeError:
-        raise BadFile(f"{what} has a dtype that JAX lacks: {shown.spec(name, 24)}") from None
+        raise BadFile(f"JAX has no dtype {shown.spec(name, 24)}") from None
 
 
 def _note(row: Any) -> SpecNote:
@@ -255,7 +268,8 @@ def _note(row: Any) -> SpecNote:
 def _built(found: _Read) -> Any:
     """The tree of a file."""
     if found.structure is None:
-        raise BadFile("its tree has nodes besides dict, list and tuple: pass one like it as tree=")
+        fact = "its tree has nodes besides dict, list and tuple, or is very deep"
+        raise BadFile(f"{fact}: pass one like it as tree=")
     missing = [place.path for place, part in found.leaves if part is None]
     if missing:
         raise BadFile(f"its tree has leaves that are no arrays, as {missing[0]}: pass tree=")

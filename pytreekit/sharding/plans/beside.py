@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...faults import Fault
@@ -14,11 +16,15 @@ from ...trees.diff import differences
 from ...trees.difference import as_fault
 from ...trees.leaves import is_number
 from ...trees.sorts import check_sorts
-from ..lazy import typed
+from ..lazy import is_of_numbers, typed
 from .planned import Planned
 
 PLAN = "plan"
 """What messages call the plan."""
+
+
+Fits: TypeAlias = Callable[[Any, Any], bool]
+"""Whether a dtype that is there may stand for the one that is wanted."""
 
 
 class Beside(NamedTuple):
@@ -33,14 +39,32 @@ class Beside(NamedTuple):
     faults: list[Fault]
 
 
-def beside(its: Planned, tree: Any, name: str, *, any_dtype: bool = False) -> Beside:
+def always(have: Any, want: Any) -> bool:
+    """Whatever the dtypes are."""
+    return have is not None and want is not None
+
+
+def never(have: Any, want: Any) -> bool:
+    """Whether dtypes are the same."""
+    return have == want
+
+
+def castable(have: Any, want: Any) -> bool:
+    """Whether values of one dtype can be cast to another: numbers, whose imaginary part is kept."""
+    if have == want:
+        return True
+    are_complex = [jnp.issubdtype(its, jnp.complexfloating) for its in (have, want)]
+    return is_of_numbers(have) and is_of_numbers(want) and are_complex != [True, False]
+
+
+def beside(its: Planned, tree: Any, name: str, *, fits: Fits = never) -> Beside:
     """Hold a tree against a plan.
 
     Args:
         its: The plan.
         tree: The tree: of arrays, of shapes, or of what is read like an array when it is needed.
         name: What messages call it.
-        any_dtype: Whether dtypes may differ.
+        fits: Whether the dtype of a leaf may stand for that of the plan.
     """
     sorts = check_sorts(tree, name)
     if sorts:
@@ -51,29 +75,29 @@ def beside(its: Planned, tree: Any, name: str, *, any_dtype: bool = False) -> Be
         faults = [
             fault
             for number, leaf in enumerate(leaves)
-            for fault in leaf_faults(its, number, leaf, name, any_dtype=any_dtype)
+            for fault in leaf_faults(its, number, leaf, name, fits=fits)
         ]
         return Beside(leaves, faults)
     parts = dict(jax.tree.leaves_with_path(its.tree(its.parts)))
     rows = jax.tree.leaves_with_path(tree)
     seen = structure.unflatten(seen_as(number_as(parts.get(path), leaf)) for path, leaf in rows)
     found = differences(its.tree(its.parts), seen)
-    told = [as_fault(one, PLAN, name) for one in found if not (any_dtype and one.kind == "dtype")]
+    told = [as_fault(one, PLAN, name) for one in found if fits is never or one.kind != "dtype"]
     return Beside([], told or [Fault("PTK205", name, "", PLAN, "", "")])
 
 
 def leaf_faults(
-    its: Planned, number: int, leaf: Any, name: str, *, any_dtype: bool = False
+    its: Planned, number: int, leaf: Any, name: str, *, fits: Fits = never
 ) -> list[Fault]:
     """PTK205 for each difference between a leaf of a plan and what is to be in its place."""
     part, seen = its.parts[number], seen_as(leaf)
-    if _alike(part, seen, any_dtype=any_dtype):
+    if _alike(part, seen, fits):
         return []
     place = its.places[number].path
     return [
         as_fault(dataclasses.replace(one, path=place + one.path), PLAN, name)
         for one in differences(part, seen)
-        if not (any_dtype and one.kind == "dtype")
+        if one.kind != "dtype" or not fits(seen.dtype, part.dtype)
     ]
 
 
@@ -94,9 +118,9 @@ def seen_as(leaf: Any) -> Any:
     return leaf if its is None else jax.ShapeDtypeStruct(*its)
 
 
-def _alike(part: Any, seen: Any, *, any_dtype: bool) -> bool:
+def _alike(part: Any, seen: Any, fits: Fits) -> bool:
     if part is seen:
         return True
     if not isinstance(part, jax.ShapeDtypeStruct) or not isinstance(seen, jax.ShapeDtypeStruct):
         return False
-    return part.shape == seen.shape and (any_dtype or part.dtype == seen.dtype)
+    return part.shape == seen.shape and fits(seen.dtype, part.dtype)

@@ -13,7 +13,7 @@ from ...show import values as shown
 from ...show.errors import raise_faults
 from ..meshes import Axes
 from ..resolve import axes_by_dimension, normal
-from .beside import beside
+from .beside import always, beside
 from .planned import Planned
 
 DOING = "plan.constrain"
@@ -30,7 +30,7 @@ def constrain(its: Planned, tree: Any) -> Any:
         SpecError: PTK205, if the tree is another than the plan is of; PTK312, if no order of
             constraints makes a layout; PTK001, if there are no devices.
     """
-    found = beside(its, tree, "tree", any_dtype=True)
+    found = beside(its, tree, "tree", fits=always)
     mesh = _mesh(its)
     raise_faults([*found.faults, *_mixed_up(its, mesh)], doing=DOING)
     explicit, auto = (_of_type(mesh, kind) for kind in (AxisType.Explicit, AxisType.Auto))
@@ -55,13 +55,10 @@ def _mesh(its: Planned) -> Any:
     if isinstance(mesh, Mesh):
         return mesh
     set_mesh = jax.sharding.get_abstract_mesh()
-    sizes = dict(zip(set_mesh.axis_names, set_mesh.axis_sizes, strict=True))
-    if sizes == its.axes.sizes:
+    if dict(set_mesh.shape) == its.axes.sizes:
         return set_mesh
-    told = Axes(sizes).told if sizes else "none"
-    note = f"its mesh is {its.axes.told}; jax.set_mesh has set {told}"
-    fact = "the plan has no devices"
-    raise_faults([Fault("PTK001", "", "", "plan", "", "", fact=fact, note=note)], doing=DOING)
+    told = "none" if set_mesh.empty else Axes(set_mesh.shape).told
+    raise_faults([its.no_devices(f"jax.set_mesh has set {told}")], doing=DOING)
     return None
 
 

@@ -39,6 +39,9 @@ def explain(its: Planned, path: str) -> str:
 
 
 def _found(its: Planned, path: str) -> Sequence[ShardedLeaf]:
+    if not isinstance(path, str):
+        fact = f"a path must be a str, this is {shown.kind(path)}"
+        raise_faults([Fault("PTK001", "path", "", "", "", "", fact=fact)], doing="plan.explain")
     exactly = [leaf for leaf in its.leaves if path in {leaf.path, leaf.text}]
     if exactly:
         return exactly

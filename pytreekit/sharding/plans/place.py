@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding
 from ...faults import Fault
 from ...show.errors import raise_faults
 from ...show.progress import Advance, progress
-from .beside import beside, leaf_faults, number_as
+from .beside import beside, castable, leaf_faults, never, number_as
 from .planned import Planned
 
 NAME = "tree"
@@ -37,7 +37,7 @@ def place(its: Planned, tree: Any, *, cast: bool, show_progress: bool | None) ->
             placed, faults = placer.read(tree, advance)
         raise_faults(faults, doing=doing)
         return its.tree(placed)
-    found = beside(its, tree, NAME, any_dtype=cast)
+    found = beside(its, tree, NAME, fits=castable if cast else never)
     raise_faults(found.faults, doing=doing, when="before placing")
     with progress("placing", total, show=show_progress) as advance:
         placed = [placer.put(number, leaf, advance) for number, leaf in enumerate(found.leaves)]
@@ -49,7 +49,7 @@ class _Placer:
 
     def __init__(self, its: Planned, cast: bool) -> None:  # noqa: FBT001
         self._its = its
-        self._cast = cast
+        self._fits = castable if cast else never
         self._pieces: dict[Any, list[tuple[Index, list[Any]]]] = {}
 
     def read(
@@ -63,7 +63,7 @@ class _Placer:
                 placed.append(part)
                 continue
             value = number_as(part, read(leaf.text, part))
-            faults += leaf_faults(self._its, number, value, NAME, any_dtype=self._cast)
+            faults += leaf_faults(self._its, number, value, NAME, fits=self._fits)
             if faults:
                 placed.clear()
             else:

@@ -101,6 +101,12 @@ class Planned:
         """A tree of the plan's structure."""
         return self.structure.unflatten(leaves)
 
+    def no_devices(self, how: str) -> Fault:
+        """PTK001: the mesh has no devices, and how it gets some."""
+        note = f"its mesh is {self.axes.told}; {how}"
+        fact = "the plan has no devices"
+        return Fault("PTK001", "", "", "plan", "", "", fact=fact, note=note)
+
     def with_devices(self, doing: str) -> Mesh:
         """The mesh, if it has devices.
 
@@ -109,9 +115,7 @@ class Planned:
         """
         mesh = self.axes.mesh
         if not isinstance(mesh, Mesh):
-            fact = "the plan has no devices"
-            note = f"its mesh is {self.axes.told}; ptk.ShardingPlan(..., mesh) takes a Mesh"
-            raise_faults([Fault("PTK001", "", "", "plan", "", "", fact=fact, note=note)], doing)
+            raise_faults([self.no_devices("ptk.ShardingPlan(..., mesh) takes a Mesh")], doing)
         return mesh  # pyright: ignore[reportReturnType]  raise_faults does not return
 
 

@@ -132,16 +132,12 @@ def _on_its_mesh(sharding: Any, planned: NamedSharding) -> NamedSharding | None:
     mesh = getattr(sharding, "mesh", None)
     if mesh is None:
         return None
-    sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
-    wanted = dict(zip(planned.mesh.axis_names, planned.mesh.axis_sizes, strict=True))
-    return NamedSharding(mesh, planned.spec) if sizes == wanted else None
+    has_its_axes = dict(mesh.shape) == dict(planned.mesh.shape)
+    return NamedSharding(mesh, planned.spec) if has_its_axes else None
 
 
 def _told(sharding: Any) -> str:
     if isinstance(sharding, NamedSharding):
-        mesh = ", ".join(
-            f"{name}={size}"
-            for name, size in zip(sharding.mesh.axis_names, sharding.mesh.axis_sizes, strict=True)
-        )
+        mesh = ", ".join(f"{name}={size}" for name, size in sharding.mesh.shape.items())
         return f"it has {PartitionSpec(*sharding.spec)} over {mesh}"
     return f"it has a {type(sharding).__name__}"

@@ -76,19 +76,8 @@ def probe(
     try:
         found = jax.eval_shape(made, arrays)
     except Exception as error:  # noqa: BLE001  a user's function may raise anything
-        said = str(error).strip().partition("\n")[0]
-        told = values.spec(_Plain(f"{type(error).__name__}: {said}"))
-        return Probed(wide, {}, told)
+        return Probed(wide, {}, values.error(error))
     return Probed(wide, _aligned(state, found))
-
-
-class _Plain(str):
-    """Text that is shown as it stands."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _aligned(state: Any, made: Any) -> dict[int, Shape]:
