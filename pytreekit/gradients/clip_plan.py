@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from ..show import table
-from .ghost.sites import GHOST, Verdict
+from .ghost.verdicts import GHOST, Verdict
 from .loss import Example
 from .mapped_loss import MappedLoss
 from .plan import GradientPlan, PlannedGradient

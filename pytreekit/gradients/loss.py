@@ -20,8 +20,8 @@ from ..show.errors import SpecError
 from .argnums import Argnums
 from .floats import Floats
 from .ghost.instrument import differentiated
-from .ghost.sites import Verdict
 from .ghost.trace import is_trace
+from .ghost.verdicts import Verdict
 from .norms import square_sum
 from .where import chosen
 

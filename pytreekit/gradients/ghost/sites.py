@@ -1,70 +1,88 @@
-"""What is done with each parameter: recognised where it is used, or differentiated as it is."""
+"""Uses of a parameter that are recognised: what each gives of an example's gradient."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import dense, rows
-from .classify import Classified, Form, Use
+import jax
+import jax.numpy as jnp
+from jax import Array
 
-GHOST, ITSELF, UNUSED = "ghost", "itself", "unused"
+from . import conv, dense, rows
+from .classify import Level, Use
+from .factors import Factors, Layout
 
 
 class Site(NamedTuple):
-    """The one place where a parameter is used, of a kind that is recognised.
+    """A use of a parameter as a sum of outer products.
 
     Attributes:
-        number: That of the step.
-        operand: Which operand the parameter is there.
-        kind: What is done there.
-        forms: What brought the parameter into the form in which it is taken.
+        kind: What it is used in.
+        levels: The scans around it.
+        layout: How outer products number the entries of the parameter.
+        turned: Whether the factors are to change places, to be like those of other uses.
     """
 
-    number: int
-    operand: int
     kind: Any
-    forms: tuple[Form, ...]
+    levels: tuple[Level, ...]
+    layout: Layout
+    turned: bool = False
+
+    @property
+    def positions(self) -> int:
+        """The number of outer products in each group."""
+        return self.kind.positions * math.prod(its.turns for its in self.levels if its.dim is None)
+
+    def factors(self, given: Sequence[Any], back: Array) -> Factors:
+        """The outer products of one example.
+
+        Args:
+            given: The other operands, of all turns of the scans around.
+            back: What comes back, likewise.
+        """
+        found = self.of_one_turn
+        for _ in self.levels:
+            found = jax.vmap(found)
+        left, right = found(given, back)
+        its = Factors(self._in_order(left), self._in_order(right))
+        return its.turned if self.turned else its
+
+    def of_one_turn(self, given: Sequence[Any], back: Array) -> Factors:
+        """The outer products of one turn of the scans around, as they are."""
+        return self.kind.factors(given, back)
+
+    def _in_order(self, factor: Array) -> Array:
+        """Turns with parts of their own are groups, those with the same are positions."""
+        depth = len(self.levels)
+        groups = [at for at, its in enumerate(self.levels) if its.dim is not None]
+        turns = [at for at, its in enumerate(self.levels) if its.dim is None]
+        rest = range(depth + 2, factor.ndim)
+        factor = jnp.transpose(factor, (*groups, depth, *turns, depth + 1, *rest))
+        count = math.prod(factor.shape[: len(groups) + 1])
+        positions = math.prod(factor.shape[len(groups) + 1 : depth + 2])
+        return factor.reshape(count, positions, *factor.shape[depth + 2 :])
 
 
-class Verdict(NamedTuple):
-    """What is done with a parameter.
-
-    Attributes:
-        how: `"ghost"`: no example has a gradient of its own; `"itself"`: each has one; `"unused"`.
-        why: What it is used in, or why it is not recognised.
-        site: Where, if it is recognised.
-    """
-
-    how: str
-    why: str
-    site: Site | None = None
-
-
-def verdicts(found: Classified) -> list[Verdict]:
-    """What is done with each parameter."""
-    return [_verdict(found, uses) for uses in found.uses]
-
-
-def _verdict(found: Classified, uses: list[Use]) -> Verdict:
-    if not uses:
-        return Verdict(UNUSED, "the loss does not use it")
-    if len(uses) > 1:
-        names = ", ".join(dict.fromkeys(use.name for use in uses))
-        return Verdict(ITSELF, f"used {len(uses)} times: {names}")
-    [use] = uses
-    return _of_one_use(found, use, use.number)
-
-
-def _of_one_use(found: Classified, use: Use, number: int | None) -> Verdict:
-    if number is None:
-        return Verdict(ITSELF, "the loss returns it")
-    step = found.program.steps[number]
-    product = dense.recognised(step.equation, use.operand)
-    kind = product or rows.recognised(step.equation, use.operand)
+def recognised(use: Use) -> Site | None:
+    """The site that a use is, if it is of a kind that is known."""
+    if use.step is None:
+        return None
+    equation, operand = use.step.equation, use.operand
+    kind = (
+        dense.recognised(equation, operand)
+        or rows.recognised(equation, operand)
+        or conv.recognised(equation, operand)
+    )
     if kind is None:
-        return Verdict(ITSELF, use.name)
-    if len(found.taken(step)) > 1:
-        return Verdict(ITSELF, f"{use.name} of two parameters")
-    if product is not None and not product.pays:
-        return Verdict(ITSELF, f"{use.name}, smaller than the products of its positions")
-    return Verdict(GHOST, use.name, Site(number, use.operand, kind, use.forms))
+        return None
+    levels = use.held.levels
+    layout = kind.layout(use.held.view)
+    outer = tuple(its.dim for its in levels if its.dim is not None)
+    return Site(kind, levels, layout._replace(groups=(*outer, *layout.groups)))
+
+
+def is_rows(site: Site) -> bool:
+    """Whether a site looks up rows."""
+    return isinstance(site.kind, rows.Rows | rows.Window)
