@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 
+from ..batching.call import Call
+from ..batching.leaves import leaves
 from ..batching.manual import in_shard_map
+from ..batching.shardings import mesh_axes
+from ..faults import Fault
+from ..show import values
 
-MATERIALIZE, CHUNKED, GHOST, AUTO = "materialize", "chunked", "ghost", "auto"
+AUTO, MATERIALIZE, CHUNKED = "auto", "materialize", "chunked"
+GHOST, TWO_PASS = "ghost", "two_pass"
 
-METHODS = (AUTO, MATERIALIZE, CHUNKED, GHOST)
+METHODS = (AUTO, MATERIALIZE, CHUNKED, GHOST, TWO_PASS)
+
+IN_TWO = (CHUNKED, TWO_PASS)
+"""Those that take one gradient of the reweighted losses, after the norms."""
 
 ON_CPU, ELSEWHERE = 2**24, 2**29
 """What gradients of single examples should take at a time.
@@ -40,8 +50,11 @@ def chosen(
         bytes_each: What the gradient of one takes.
         sharded: Whether the batch is split over an Explicit mesh axis, which no chunk can be.
     """
-    if method == GHOST:
-        return _ghost(chunk_size, sharded=sharded)
+    if method in (GHOST, TWO_PASS):
+        reason = no_ghosts(sharded=sharded)
+        if not reason:
+            return Choice(method, chunk_size, "")
+        return Choice(MATERIALIZE if method == GHOST else CHUNKED, chunk_size, reason)
     if method == MATERIALIZE or chunk_size is not None:
         return Choice(CHUNKED if method == CHUNKED else MATERIALIZE, chunk_size, "")
     most = ON_CPU if jax.default_backend() == "cpu" else ELSEWHERE
@@ -54,12 +67,25 @@ def chosen(
     return Choice(name, chunk, f"{told}, those of {chunk} no more than {chunk * bytes_each:,}")
 
 
-def _ghost(chunk_size: int | None, *, sharded: bool) -> Choice:
-    """Ghost clipping, where it is possible."""
+def check_choice(name: str, value: Any, known: Sequence[str]) -> list[Fault]:
+    """PTK001: an option is one of a few words."""
+    if value in known:
+        return []
+    fact = f"{name} must be one of {values.listing([repr(its) for its in known])}"
+    return [Fault("PTK001", "", "", name, "", values.spec(value), fact=fact)]
+
+
+def is_sharded(call: Call) -> bool:
+    """Whether the batch of a call is split over an Explicit mesh axis."""
+    return any(
+        mesh_axes(leaf.bound.leaf, leaf.axis) is not None
+        for leaf in leaves(call)
+        if leaf.axis is not None and not leaf.is_split
+    )
+
+
+def no_ghosts(*, sharded: bool) -> str:
+    """Why gradients are taken side by side after all, `""` for no reason."""
     if sharded:
-        reason = "ghost clipping does not know batches that are sharded over an Explicit axis"
-    elif in_shard_map():
-        reason = "ghost clipping does not know jax.shard_map"
-    else:
-        return Choice(GHOST, chunk_size, "")
-    return Choice(MATERIALIZE, chunk_size, reason)
+        return "ghost clipping does not know batches that are sharded over an Explicit axis"
+    return "ghost clipping does not know jax.shard_map" if in_shard_map() else ""

@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from ..faults import Fault
 from ..show import values
-from .choice import CHUNKED, METHODS
+from .choice import IN_TWO, METHODS, check_choice
 from .clip_norms import ClipNorms, check_clip_norm
 from .floats import Floats
 
@@ -47,16 +47,13 @@ class ClipOptions:
         """What is wrong with the options before any call."""
         faults = [*check_clip_norm(self.clip_norms.spec), *_check_divisor(self.normalize_by)]
         for name, known in (("method", METHODS), ("reduction", (SUM, MEAN))):
-            value = getattr(self, name)
-            if value not in known:
-                fact = f"{name} must be one of {values.listing([repr(its) for its in known])}"
-                faults.append(_wrong(name, value, fact))
+            faults += check_choice(name, getattr(self, name), known)
         if self.reduction == MEAN and self.normalize_by is not None:
             fact = "a mean is divided by the number of examples, the sum by normalize_by: not both"
             faults.append(_wrong("normalize_by", self.normalize_by, fact))
-        if self.method == CHUNKED and not self.clip_norms.is_one:
+        if self.method in IN_TWO and not self.clip_norms.is_one:
             note = "one gradient of reweighted losses has one weight for all leaves of an example"
-            told = repr(CHUNKED)
+            told = repr(self.method)
             faults.append(Fault("PTK407", "", "", "method", "", told, note=note))
         return faults
 

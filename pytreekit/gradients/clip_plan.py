@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import jax
-
 from ..show import table
-from .ghost.verdicts import GHOST, Verdict
-from .loss import Example
-from .mapped_loss import MappedLoss
-from .plan import GradientPlan, PlannedGradient
+from .plan import GradientPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +15,7 @@ class ClipPlan(GradientPlan):
     """What a call of `ptk.clipped_grad` does with each leaf, by which method, and how safe it is.
 
     Attributes:
-        method: `"materialize"`, `"chunked"` or `"ghost"`.
+        method: `"materialize"`, `"chunked"`, `"ghost"` or `"two_pass"`.
         reason: Why that, where `"auto"` chose it or the size of the chunks; else `""`.
         bounds: Each entry of clip_norm with what it clips to.
         sensitivity: The most that adding or removing one example moves the result, in norm.
@@ -46,37 +41,3 @@ class ClipPlan(GradientPlan):
         rows += [(place, str(bound)) for place, bound in self.bounds]
         head = table.Head("how it is clipped", ("", "is"))
         yield head, [*rows, ("sensitivity", str(self.sensitivity))]
-
-
-def with_verdicts(
-    planned: Sequence[PlannedGradient],
-    mapped: MappedLoss,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> tuple[PlannedGradient, ...]:
-    """Planned leaves, with what ghost clipping does with each of them and why.
-
-    Args:
-        planned: The leaves.
-        mapped: The loss, which is traced for one example.
-        args: The positional arguments of the call.
-        kwargs: Its keywords.
-    """
-    found: list[tuple[Verdict, int]] = []
-
-    def finish(example: Example) -> Any:
-        found[:] = zip(example.verdicts, map(_bytes, example.gradients), strict=True)
-        return example.value
-
-    mapped.vmapped(finish, count=len(args), ghost=True).plan(*args, outputs=True, **kwargs)
-    rest = iter(found)
-    return tuple(leaf if leaf.left else _judged(leaf, *next(rest)) for leaf in planned)
-
-
-def _judged(leaf: PlannedGradient, verdict: Verdict, size: int) -> PlannedGradient:
-    size = size if verdict.how == GHOST else leaf.bytes
-    return leaf._replace(how=verdict.how, why=verdict.why, bytes=size)
-
-
-def _bytes(gradient: Any) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(gradient))

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..batching.call import Call
-from ..batching.leaves import Leaf, agreed_size, leaves
-from ..batching.shardings import mesh_axes
+from ..batching.leaves import agreed_size, leaves
 from ..faults import Fault
 from ..show import values
 from . import argnums as numbers
 from . import clip_norms as bounds
-from .choice import AUTO, CHUNKED, GHOST, Choice, chosen
+from .choice import AUTO, GHOST, IN_TWO, TWO_PASS, Choice, chosen, is_sharded
 from .clip_options import MEAN, SUM, ClipOptions
-from .clip_plan import ClipPlan, with_verdicts
+from .clip_plan import ClipPlan
 from .floats import Floats
+from .judged import with_verdicts
 from .loss import Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .methods import Clipping
@@ -101,8 +101,8 @@ class ClippedGrad(Generic[P]):
         choice = self._choice(call, floats)
         clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
         given = args, kwargs, self._groups(call, floats), choice.chunk_size
-        if choice.method == CHUNKED:
-            sums = clipping.chunked(*given)
+        if choice.method in IN_TWO:
+            sums = clipping.chunked(*given, ghost=choice.method == TWO_PASS)
         else:
             sums = clipping.materialize(*given, ghost=choice.method == GHOST)
         gradients = [
@@ -125,9 +125,10 @@ class ClippedGrad(Generic[P]):
         choice, groups = self._choice(call, floats), self._options.clip_norms.groups
         entries = [groups[number].place for number in self._groups(call, floats)]
         size, gradients, examples = planned(self._mapped.loss, call, entries)
-        if choice.method == GHOST:
+        if choice.method in (GHOST, TWO_PASS):
+            only = choice.method == TWO_PASS
             mapped = self._mapped.resolved(args, kwargs)
-            gradients = with_verdicts(gradients, mapped, args, kwargs)
+            gradients = with_verdicts(gradients, mapped, args, kwargs, only_norms=only)
         return ClipPlan(
             self._mapped.loss.told,
             size,
@@ -151,7 +152,7 @@ class ClippedGrad(Generic[P]):
             self._options.chunk_size,
             size=agreed_size(call, mapped),
             bytes_each=gradient_bytes(floats),
-            sharded=any(_is_sharded(leaf) for leaf in mapped),
+            sharded=is_sharded(call),
         )
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
@@ -182,10 +183,6 @@ class ClippedGrad(Generic[P]):
     def __repr__(self) -> str:
         told = values.spec(self._options.clip_norms.spec)
         return f"<clipped_grad of {values.function(self._mapped.loss.fun)}, clip_norm={told}>"
-
-
-def _is_sharded(leaf: Leaf) -> bool:
-    return not leaf.is_split and mesh_axes(leaf.bound.leaf, leaf.axis) is not None
 
 
 def clipped_grad(  # noqa: PLR0913  its options are independent of each other

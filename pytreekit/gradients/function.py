@@ -6,9 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec
 
+from ..batching.call import Call
 from ..faults import Fault
 from ..show import values
-from .loss import Example
+from .choice import is_sharded, no_ghosts
+from .judged import with_verdicts
+from .loss import GRADIENTS, NORMS, Example
 from .mapped_loss import MappedLoss
 from .plan import GradientPlan, planned
 
@@ -24,12 +27,17 @@ class PerExample(Generic[P]):
     __wrapped__: Callable[P, Any]
 
     def __init__(
-        self, mapped: MappedLoss, finish: Callable[[Example], Any], chunk_size: int | None
+        self,
+        mapped: MappedLoss,
+        finish: Callable[[Example], Any],
+        chunk_size: int | None,
+        want: str = GRADIENTS,
     ) -> None:
         functools.update_wrapper(self, mapped.loss.fun, updated=())
         self._mapped = mapped
         self._finish = finish
         self._chunk_size = chunk_size
+        self._want = want
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Take the gradients.
@@ -40,9 +48,10 @@ class PerExample(Generic[P]):
         """
         __tracebackhide__ = True
         mapped = self._mapped.resolved(args, kwargs)
-        mapped.checked(args, kwargs)
+        call = mapped.checked(args, kwargs)
         args, kwargs = mapped.varying(args, kwargs)  # type: ignore[assignment]
-        over = mapped.vmapped(self._finish, self._chunk_size, count=len(args))
+        want = self._wanted(call)
+        over = mapped.vmapped(self._finish, self._chunk_size, count=len(args), want=want)
         return over(*args, **kwargs)
 
     def plan(self, *args: Any, **kwargs: Any) -> GradientPlan:
@@ -54,6 +63,9 @@ class PerExample(Generic[P]):
         __tracebackhide__ = True
         call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
         size, gradients, examples = planned(self._mapped.loss, call)
+        if self._wanted(call) == NORMS:
+            mapped = self._mapped.resolved(args, kwargs)
+            gradients = with_verdicts(gradients, mapped, args, kwargs, only_norms=True)
         told = self._mapped.loss.told
         return GradientPlan(told, size, self._chunk_size, gradients, examples)
 
@@ -61,8 +73,12 @@ class PerExample(Generic[P]):
         """All that is wrong with a call, told by shapes. Raises only what the loss does."""
         return self._mapped.faults(args, kwargs)
 
+    def _wanted(self, call: Call) -> str:
+        """What is to be taken of each example, where that is possible."""
+        return GRADIENTS if no_ghosts(sharded=is_sharded(call)) else self._want
+
     def __reduce__(self) -> Any:
-        return type(self), (self._mapped, self._finish, self._chunk_size)
+        return type(self), (self._mapped, self._finish, self._chunk_size, self._want)
 
     def __repr__(self) -> str:
         loss = self._mapped.loss

@@ -25,6 +25,9 @@ from .ghost.verdicts import Verdict
 from .norms import square_sum
 from .where import chosen
 
+GRADIENTS, TRACES, NORMS = "gradients", "traces", "norms"
+"""What is wanted of an example: gradients, what sums of them are made of, or only their norms."""
+
 
 class Example(NamedTuple):
     """What comes of one example.
@@ -32,7 +35,7 @@ class Example(NamedTuple):
     Attributes:
         value: The loss.
         aux: What else it returns, None if that was not asked for.
-        gradients: The gradient with regard to each differentiated leaf, or a `Trace` of it.
+        gradients: The gradient with regard to each differentiated leaf, or what stands for it.
         floats: These leaves.
         real: Whether the example counts, None where there is no mask.
         verdicts: What was done with each leaf, where traces were asked for.
@@ -134,14 +137,15 @@ class Loss:
         return value, aux
 
     def example(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, ghost: bool = False
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, want: str = GRADIENTS
     ) -> Example:
         """One example, differentiated. The keyword of the mask is taken out of `kwargs`.
 
         Args:
             args: The positional arguments of the call.
             kwargs: Its keywords.
-            ghost: Whether to leave a `Trace` where a gradient need not be formed.
+            want: `GRADIENTS`; or `TRACES` or `NORMS`, to leave a `Trace` or a `Square` where a
+                gradient need not be formed.
         """
         real = kwargs.pop(self.mask) if self.mask is not None else None
         floats = self.floats(args, kwargs)
@@ -149,19 +153,19 @@ class Loss:
         def of_floats(leaves: list[Any]) -> tuple[Any, Any]:
             return self.value(*self.replaced(args, kwargs, floats.with_leaves(leaves)))
 
-        if ghost:
-            found = differentiated(of_floats, floats.leaves)
+        if want != GRADIENTS:
+            found = differentiated(of_floats, floats.leaves, only_norms=want == NORMS)
             return Example(found.value, found.aux, found.gradients, floats, real, found.verdicts)
         (value, aux), gradients = jax.value_and_grad(of_floats, has_aux=True)(floats.leaves)
         return Example(value, aux, gradients, floats, real)
 
     def mapped_as(
-        self, finish: Callable[[Example], Any], *, ghost: bool = False
+        self, finish: Callable[[Example], Any], *, want: str = GRADIENTS
     ) -> Callable[..., Any]:
         """A function with the parameters of the loss, and of the mask, to be mapped."""
 
         def one(*args: Any, **kwargs: Any) -> Any:
-            return finish(self.example(args, kwargs, ghost=ghost))
+            return finish(self.example(args, kwargs, want=want))
 
         return self.dressed(one)
 

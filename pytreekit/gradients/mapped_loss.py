@@ -27,7 +27,7 @@ from ..specs.rest import marked
 from ..specs.ruled import is_rules
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
-from .loss import Example, Loss
+from .loss import GRADIENTS, Example, Loss
 
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = Mapping[str, Any]
@@ -59,7 +59,7 @@ class MappedLoss:
         *,
         count: int = 0,
         fold: Fold | None = None,
-        ghost: bool = False,
+        want: str = GRADIENTS,
     ) -> Vmapped[..., Any]:
         """What comes of each example, mapped.
 
@@ -68,9 +68,9 @@ class MappedLoss:
             chunk_size: How many examples are mapped at once.
             count: The number of positional arguments, which axes by position depend on.
             fold: What is made of the outputs of many examples.
-            ghost: Whether to leave a `Trace` where a gradient need not be formed.
+            want: What is wanted of each example, as for `Loss.example`.
         """
-        one = self.loss.mapped_as(finish, ghost=ghost)
+        one = self.loss.mapped_as(finish, want=want)
         return Vmapped(self.written(one, chunk_size, count=count, fold=fold))
 
     def values(self, chunk_size: int | None = None, *, count: int = 0) -> Vmapped[..., Any]:

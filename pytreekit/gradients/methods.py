@@ -12,7 +12,7 @@ from jax import Array
 
 from ..batching.chunks import Fold
 from .clip_norms import ClipNorms
-from .loss import Example
+from .loss import GRADIENTS, NORMS, TRACES, Example
 from .mapped_loss import MappedLoss
 from .norms import accumulator, root, total
 from .weights import kept, masked, weight, weighted_sum
@@ -70,7 +70,7 @@ class Clipping:
             kwargs: Its keywords.
             groups: The group of each leaf.
             chunk_size: How many examples are differentiated at once.
-            ghost: Whether those gradients that need not be formed are not.
+            ghost: Whether gradients that need not be formed are not.
         """
 
         def finish(example: Example) -> tuple[Any, ...]:
@@ -89,7 +89,9 @@ class Clipping:
             return jax.tree.map(jnp.add, one, other)
 
         fold = Fold(reduce, merge)
-        over = self.mapped.vmapped(finish, chunk_size, count=len(args), fold=fold, ghost=ghost)
+        over = self.mapped.vmapped(
+            finish, chunk_size, count=len(args), fold=fold, want=TRACES if ghost else GRADIENTS
+        )
         (sums, count), told = over(*args, **kwargs)
         return Sums(sums, count, *told)
 
@@ -99,14 +101,20 @@ class Clipping:
         kwargs: Mapping[str, Any],
         groups: Sequence[int],
         chunk_size: int | None,
+        *,
+        ghost: bool = False,
     ) -> Sums:
-        """The norms chunk by chunk, then one gradient of the losses, each times its weight."""
+        """The norms chunk by chunk, then one gradient of the losses, each times its weight.
+
+        The arguments are as for `materialize`.
+        """
 
         def finish(example: Example) -> tuple[Any, ...]:
             norms = self._norms(example, groups)
             return norms, example.value, example.aux, example.real
 
-        over = self.mapped.vmapped(finish, chunk_size, count=len(args))
+        want = NORMS if ghost else GRADIENTS
+        over = self.mapped.vmapped(finish, chunk_size, count=len(args), want=want)
         norms, value, aux, real = over(*args, **kwargs)
         keep = kept(norms, real, nan_safe=self.nan_safe)
         weights = self._weights(norms, keep)
