@@ -2,171 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import pytreekit as ptk
 
-SIZE, ROWS, WIDTH = 4, 2, 6
-KEYS = jax.random.split(jax.random.key(7), 8)
-XS = jax.random.normal(KEYS[0], (SIZE, ROWS, WIDTH))
-IDS = jax.random.randint(KEYS[1], (SIZE, 3), 0, 7)
-W = jax.random.normal(KEYS[2], (WIDTH, WIDTH)) / 2
-U = jax.random.normal(KEYS[3], (WIDTH, WIDTH)) / 2
-STACK = jax.random.normal(KEYS[4], (3, WIDTH, WIDTH)) / 2
-TABLE = jax.random.normal(KEYS[5], (7, WIDTH))
-BIAS = jnp.full((WIDTH,), 0.1)
-
-CASES = {}
+from .ghost_cases import CASES, IDS, KEYS
 
 
-def case(given, params, **wanted):
-    """A loss of named parameters and one example, and how each is to be treated."""
-
-    def add(loss):
-        CASES[loss.__name__] = (loss, params, given, wanted)
-        return loss
-
-    return add
-
-
-@jax.custom_vjp
-def tripled(x, w):
-    return x @ w
-
-
-tripled.defvjp(
-    lambda x, w: (x @ w, (x, w)),
-    lambda kept, back: (back @ kept[1].T, 3.0 * (kept[0].T @ back)),
-)
-
-
-@case(XS, {"w": W, "b": BIAS, "u": U}, w="ghost", b="itself", u="ghost")
-def layers(p, x):
-    return jnp.sum(jnp.tanh(jax.nn.relu(x @ p["w"] + p["b"]) @ p["u"].T) ** 2)
-
-
-@case(XS, {"w": W, "z": BIAS}, w="ghost", z="unused")
-def one_row_and_one_unused(p, x):
-    return jnp.sum(jnp.tanh(p["w"] @ x[0]) ** 2)
-
-
-@case(XS, {"w": STACK[:2, :3, :6]}, w="ghost")
-def a_weight_for_each_group(p, x):
-    return jnp.sum(jnp.tanh(jnp.einsum("tgd,gde->tge", x.reshape(ROWS, 2, 3), p["w"])) ** 2)
-
-
-@case(XS, {"w": W.reshape(2, 3, 6), "u": W.reshape(6, 2, 3)}, w="ghost", u="ghost")
-def heads(p, x):
-    h = jnp.einsum(
-        "td,dhe->hte",
-        jnp.einsum("td,hed->the", x, p["w"].transpose(0, 1, 2)).reshape(ROWS, 6),
-        p["u"],
-    )
-    return jnp.sum(jnp.sin(h) ** 2)
-
-
-@case(IDS, {"e": TABLE, "w": W[:, :5]}, e="ghost", w="itself")
-def repeated_rows(p, ids):
-    return jnp.sum(jnp.tanh(p["e"][ids] @ p["w"]) ** 2)
-
-
-@case(IDS * 2, {"e": TABLE}, e="ghost")
-def rows_beyond_are_clipped(p, ids):
-    return jnp.sum(jnp.tanh(jnp.take(p["e"], ids, axis=0, mode="clip")) ** 2)
-
-
-@case(IDS * 2 - 5, {"e": TABLE}, e="ghost")
-def rows_beyond_are_nan_or_negative(p, ids):
-    rows = p["e"][ids]
-    return jnp.sum(jnp.where(jnp.isfinite(rows), jnp.tanh(rows) ** 2, 1.0))
-
-
-@case(IDS, {"e": TABLE}, e="itself")
-def tied_to_the_output(p, ids):
-    return jnp.sum(jax.nn.log_softmax(jnp.tanh(p["e"][ids]) @ p["e"].T)[:, 1])
-
-
-@case(XS, {"w": W}, w="itself")
-def used_twice(p, x):
-    return jnp.sum(jnp.tanh(jnp.tanh(x @ p["w"]) @ p["w"]) ** 2)
-
-
-@case(XS, {"w": W}, w="ghost")
-def held_once(p, x):
-    return jnp.sum(jnp.tanh(jnp.tanh(x @ p["w"]) @ lax.stop_gradient(p["w"])) ** 2)
-
-
-@case(XS, {"w": W}, w="itself")
-def a_rule_of_its_own(p, x):
-    return jnp.sum(jnp.tanh(tripled(x, p["w"])) ** 2)
-
-
-@case(XS, {"w": W, "u": U}, w="itself", u="ghost")
-def a_regulariser(p, x):
-    return jnp.sum(jnp.tanh(x @ p["w"]) @ p["u"]) + 0.1 * jnp.sum(p["w"] ** 2)
-
-
-@case(XS, {"a": W[:, :2], "b": U[:2]}, a="itself", b="itself")
-def low_rank_merged(p, x):
-    return jnp.sum(jnp.tanh(x @ (W + p["a"] @ p["b"])) ** 2)
-
-
-@case(XS, {"w": W, "u": U}, w="itself", u="itself")
-def side_by_side(p, x):
-    return jnp.sum(jnp.tanh(x @ jnp.concatenate([p["w"], p["u"]], 1)) ** 2)
-
-
-@case(XS, {"w": W, "b": BIAS}, w="ghost", b="itself")
-def calls_in_calls(p, x):
-    inner = jax.jit(lambda p, x: jax.jit(jnp.tanh)(x @ p["w"] + p["b"]))
-    return jnp.sum(jax.jit(inner)(p, x) ** 2)
-
-
-@case(XS, {"w": W}, w="ghost")
-def computed_again(p, x):
-    return jnp.sum(jax.checkpoint(lambda w, x: jnp.tanh(x @ w))(p["w"], x) ** 2)
-
-
-@case(XS, {"w": STACK}, w="ghost")
-def layers_under_scan(p, x):
-    return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, p["w"])[0] ** 2)
-
-
-@case(XS, {"w": STACK}, w="ghost")
-def layers_in_slices(p, x):
-    for index in range(3):
-        x = jnp.tanh(x @ p["w"][index])
-    return jnp.sum(x**2)
-
-
-@case(XS, {"w": W}, w="itself")
-def steps_in_time(p, x):
-    return jnp.sum(lax.fori_loop(0, 3, lambda _, h: jnp.tanh(h @ p["w"]), x) ** 2)
-
-
-@case(XS, {"w": W, "u": U}, w="ghost", u="ghost")
-def either_branch(p, x):
-    branches = (lambda x: x @ p["w"], lambda x: x @ p["u"])
-    return jnp.sum(jnp.tanh(lax.cond(x[0, 0] > 0, *branches, x)) ** 2)
-
-
-@case(XS, {"w": W.astype(jnp.float16)}, w="ghost")
-def a_wider_dtype(p, x):
-    return jnp.sum(jnp.tanh(x @ p["w"].astype(jnp.float32)) ** 2)
-
-
-@case(XS, {"s": jnp.array(0.3)}, s="itself")
-def a_number(p, x):
-    return jnp.sum(jnp.sin(x * p["s"])) + p["s"]
-
-
-@case(XS, {"s": jnp.array(0.3)}, s="itself")
-def no_example(p, x):
-    return p["s"]
+quickly = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def apart(one, other):
@@ -183,11 +31,12 @@ def test_the_same_as_gradients_side_by_side(name):
     loss, params, given, wanted = CASES[name]
     bound = 0.7
 
-    @jax.jit
+    @quickly
     def outcome(params, given):
         side = ptk.clipped_grad(loss, bound, method="materialize")(params, given)
         ghost = ptk.clipped_grad(loss, bound, method="ghost")(params, given)
-        return apart(ghost[0], side[0]), apart(ghost[1], side[1])
+        norms = ptk.per_example_norms(loss)(params, given)
+        return *map(apart, ghost, side), apart(norms, side[1].norms)
 
     tolerance = 1e-3 if name == "a_wider_dtype" else 1e-5
     assert max(map(float, outcome(params, given))) <= tolerance
@@ -239,7 +88,7 @@ def test_bad_examples_mask_and_bounds_of_parts():
     given = given.at[1].set(jnp.nan).at[2].set(jnp.inf)
     mask = jnp.array([True, True, True, False])
 
-    @jax.jit
+    @quickly
     def outcome(params, given, mask):
         found = []
         for bound in (0.5, {"w": 0.5, "b": 0.1, "u": 2.0}):
@@ -257,7 +106,7 @@ def test_a_second_derivative_is_right():
     """Also where a norm is 0."""
     loss, params, given, _ = CASES["layers"]
 
-    @jax.jit
+    @quickly
     def outcome(given):
         def penalty(params, method):
             gradient, _ = ptk.clipped_grad(loss, 0.7, method=method)(params, given)
@@ -279,7 +128,7 @@ def test_a_block_of_haiku():
 
     block = haiku.without_apply_rng(haiku.transform(net))
 
-    @jax.jit
+    @quickly
     def outcome(ids):
         params = block.init(KEYS[6], ids[0])
         methods = ("ghost", "materialize")
