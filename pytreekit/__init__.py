@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from .gradients.per_example import per_example_grad as per_example_grad
     from .gradients.per_example import per_example_norms as per_example_norms
     from .gradients.per_example import per_example_value_and_grad as per_example_value_and_grad
+    from .parallel.data_parallel import data_parallel as data_parallel
+    from .parallel.data_parallel_grad import data_parallel_grad as data_parallel_grad
+    from .parallel.pmap import pmap as pmap
+    from .parallel.shard_map import shard_map as shard_map
     from .sharding.check import check_shardings as check_shardings
     from .sharding.fsdp import fsdp_plan as fsdp_plan
     from .sharding.fsdp import fsdp_specs as fsdp_specs
@@ -62,6 +66,8 @@ __all__ = [
     "check_shardings",
     "clipped_grad",
     "combine",
+    "data_parallel",
+    "data_parallel_grad",
     "diff",
     "fsdp_plan",
     "fsdp_specs",
@@ -76,8 +82,10 @@ __all__ = [
     "per_example_grad",
     "per_example_norms",
     "per_example_value_and_grad",
+    "pmap",
     "raise_faults",
     "register_box",
+    "shard_map",
     "spec_of",
     "stack",
     "suggest_chunk_size",
@@ -100,6 +108,8 @@ _WHERE = {
     "check_shardings": "sharding.check",
     "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
+    "data_parallel": "parallel.data_parallel",
+    "data_parallel_grad": "parallel.data_parallel_grad",
     "diff": "trees.diff",
     "fsdp_plan": "sharding.fsdp",
     "fsdp_specs": "sharding.fsdp",
@@ -114,8 +124,10 @@ _WHERE = {
     "per_example_grad": "gradients.per_example",
     "per_example_norms": "gradients.per_example",
     "per_example_value_and_grad": "gradients.per_example",
+    "pmap": "parallel.pmap",
     "raise_faults": "show.errors",
     "register_box": "trees.boxes",
+    "shard_map": "parallel.shard_map",
     "spec_of": "sharding.named",
     "stack": "trees.stack",
     "suggest_chunk_size": "batching.memory",

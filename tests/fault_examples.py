@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -66,6 +67,12 @@ def suspected(plan: Any) -> None:
 PARAMS = {"w": jnp.ones((4, 3)), "b": jnp.ones(4)}
 XS = jnp.ones((8, 3))
 MESH = {"data": 4, "model": 2}
+
+
+def devices(count: int, kind: AxisType = AxisType.Auto) -> Mesh:
+    """A mesh of so many devices."""
+    its = jax.devices()[:count]
+    return jax.make_mesh((count,), ("data",), axis_types=(kind,), devices=its)
 
 
 @example("PTK001")
@@ -513,6 +520,107 @@ Params = dict[str, Float[Array, "..."]]
 def dense(w: Float[Array, "d k"], b: Float[Array, " k"], x: Float[Array, " d"]) -> Any:
     """A layer that says what one example is."""
     return x @ w + b
+
+
+@example("PTK501")
+def _() -> Any:
+    double = ptk.shard_map(
+        lambda x: x * 2, mesh=devices(8), in_specs=P("data"), out_specs=P("data")
+    )
+    with jax.set_mesh(devices(4)):
+        return double(XS)
+
+
+@example("PTK501")
+def _() -> Any:
+    return ptk.pmap(ptk.pmap(lambda x: x * 2))(jnp.ones((2, 4)))
+
+
+@example("PTK502")
+def _() -> Any:
+    return ptk.shard_map(lambda x: x * 2, mesh=devices(8), out_specs=P("data"))(XS)
+
+
+@example("PTK503")
+def _() -> Any:
+    explicit = devices(8, AxisType.Explicit)
+    double = ptk.shard_map(lambda x: x * 2, mesh=explicit, in_specs=P("data"), out_specs=P("data"))
+    with jax.set_mesh(explicit):
+        return double(XS)
+
+
+@example("PTK504")
+def _() -> Any:
+    add = ptk.shard_map(lambda x, w: x + w, mesh=devices(8), in_specs=(P("data"), P()),
+                        out_specs=P("data"))  # fmt: skip
+    return add(XS, w=1.0)
+
+
+@example("PTK505")
+def _() -> Any:
+    def moments(x: Any) -> Any:
+        return {"sum": x.sum(), "squares": jax.lax.psum((x**2).sum(), "data"), "rows": x}
+
+    return ptk.shard_map(moments, mesh=devices(8), in_specs=P("data"), out_specs=P())(XS)
+
+
+@example("PTK505")
+def _() -> Any:
+    def forward(params: Any, x: Any) -> Any:
+        return x @ params["w"].T + params["b"], x.sum(0), x.sum(), "tag"
+
+    return ptk.shard_map(
+        forward, mesh=MESH, in_specs={"params": P(), "x": P("data")},
+        out_specs=(P("data"), P(), P("data"), P()),
+    ).plan(PARAMS, XS, outputs=True)  # fmt: skip
+
+
+@example("PTK506")
+def _() -> Any:
+    return ptk.pmap(lambda batch: batch)({"x": jnp.ones((16, 2)), "y": jnp.ones(16)})
+
+
+@example("PTK506")
+def _() -> Any:
+    return ptk.pmap(lambda x: x)(jnp.ones((9, 2)))
+
+
+@example("PTK507")
+def _() -> Any:
+    power = ptk.pmap(lambda x, n: x**n, static_broadcasted_argnums=1)
+    return power(XS, [2])
+
+
+@example("PTK507")
+def _() -> Any:
+    return ptk.pmap(lambda x, n: x**n, static_broadcasted_argnums=2)(XS, 2)
+
+
+@example("PTK508")
+def _() -> Any:
+    def step(state: Any, batch: Any) -> Any:
+        return {"w": state["w"] - batch.mean(0), "step": state["step"] + 1}
+
+    state = {"w": jnp.ones(3), "step": jnp.zeros(())}
+    return ptk.data_parallel(step, mesh=devices(8))(state, jnp.ones((8, 3)))
+
+
+@example("PTK509")
+def _() -> Any:
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return jnp.mean((x @ w - y) ** 2)
+
+    mesh = {"data": 4, "model": 2}
+    mean = ptk.data_parallel_grad(loss, mesh=mesh, batch=(P("data"), P("data", "model")))
+    return mean.plan(jnp.ones(3), jnp.ones((8, 3)), jnp.ones((8, 2)))
+
+
+@example("PTK301")
+def _() -> Any:
+    specs = {"params": {"w": P("model"), "b": P("modle")}, "x": P("data"), ...: None}
+    double = ptk.shard_map(lambda params, x, how: x, mesh=MESH,
+                           in_specs=specs, out_specs=P("data"))  # fmt: skip
+    return double.plan(PARAMS, jnp.ones((6, 2)), "relu")
 
 
 @example("PTK601")

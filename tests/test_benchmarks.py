@@ -115,3 +115,9 @@ def test_specs_are_measured() -> None:
     head, _, *rows = table_of("specs")
     assert head[1:] == ["texts ms", "rules", "specs", "goal", "fsdp_specs", "check_shardings"]
     assert [row[0] for row in rows] == ["1,000 leaves"]
+
+
+def test_the_overhead_over_devices_is_measured() -> None:
+    head, _, *rows = table_of("parallel_overhead")
+    assert head[1:] == ["jax us", "ptk us", "ratio", "goal"]
+    assert {row[4] for row in rows} == {"1.05x", ""}

@@ -118,3 +118,18 @@ def test_the_norm_of_a_parameter_that_is_split_inside_shard_map_is_that_of_all_p
     norms, clipped = jit(mapped)(jnp.zeros(2), jnp.array([[3.0, 4.0], [0.0, 2.0]]))
     near(norms, [5, 2])
     near(clipped, [0.6, 1.8])
+
+
+def test_each_shard_clips_its_own_and_the_sum_is_that_of_one_device():
+    (params, xs, ys), _ = problem()
+
+    def loss(params, x, y):
+        return jnp.square(jnp.tanh(x @ params["w"] + params["b"]) - y).sum()
+
+    clipped = ptk.clipped_grad(loss, 0.5)
+    mapped = ptk.shard_map(
+        lambda params, xs, ys: jax.lax.psum(clipped(params, xs, ys)[0], "data"),
+        mesh=mesh_of(8), in_specs={"params": P(), ...: P("data")}, out_specs=P(),
+    )  # fmt: skip
+    found = jit(mapped)(params, xs, ys)
+    jax.tree.map(near, found, jit(clipped)(params, xs, ys)[0])

@@ -117,6 +117,13 @@ def test_the_longest_gradients_are_those_of_wrong_labels(piped: str) -> None:
     assert "one example moves their sum by 1.0 at most" in piped
 
 
+def test_a_step_of_one_device_is_that_of_eight(piped: str) -> None:
+    told = piped.split("Train on 8 devices")[1]
+    assert "fix: on_indivisible = 'replicate'" in told
+    assert re.search(r"batch.images +\| f32\[64,64\] \| P\('data',\) \| f32\[8,64\]", told)
+    assert re.search(r"by jit, .* here: the same", told)
+
+
 def test_it_tells_the_same_each_time_and_through_the_public_function(piped: str) -> None:
     from pytreekit.tour import run
 

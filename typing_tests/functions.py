@@ -18,6 +18,9 @@ from jax import Array
 import pytreekit as ptk
 from pytreekit.batching.plan import VmapPlan
 from pytreekit.batching.vmapped import Vmapped
+from pytreekit.parallel.pmapped import Pmapped
+from pytreekit.parallel.shard_plan import ShardPlan
+from pytreekit.parallel.sharded import Sharded
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -139,3 +142,27 @@ def of_any_types(x: Array, y: int) -> None:
     # pyrefly loses the type variables of what it decorates.
     assert_type(swap_all(x, y), tuple[int, Array])  # false alarm: pyrefly
     swap_all(x)  # error
+
+
+@ptk.shard_map(in_specs=jax.P("data"), out_specs=jax.P())
+def over_shards(x: Array, *, scale: float = 1.0) -> tuple[Array, int]:
+    return x * scale, 1
+
+
+@ptk.pmap(in_axes=(None, 0), axis_name="i")
+def over_devices(params: dict[str, Array], x: Array) -> Array:
+    return params["w"] @ x
+
+
+def over_meshes(x: Array, params: dict[str, Array]) -> None:
+    assert_type(over_shards(x, scale=2.0), tuple[Array, int])
+    assert_type(over_shards.over({"data": 4}).plan(x), ShardPlan)
+    assert_type(ptk.shard_map(one, in_specs=jax.P(), out_specs=jax.P())(x, 1), dict[str, Array])
+    assert_type(over_devices(params, x), Array)
+    assert_type(ptk.pmap(one, "i")(x, y=1), dict[str, Array])
+    its: Sharded[[Array, int], dict[str, Array]] = ptk.shard_map(one, out_specs=None)
+    other: Pmapped[[Array, int], dict[str, Array]] = ptk.pmap(one)
+    its(x, "1")  # error
+    other(x)  # error
+    over_shards(x, scale="2")  # error
+    over_devices(x, x)  # error

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..faults import Fault, Place
 from ..show import values
+from ..specs.called import Advice, InArgument
 from ..specs.finding import Finding, Revalue
 from ..trees import paths
 from . import remedies
-from .call import Advice, Call, InArgument
+from .call import Call
 from .forms import can_be_sliced, is_axis
 from .leaves import Leaf, agreed_size, is_size, leaves
 from .shardings import check_shardings

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..specs.arity import check_arity
+from ..specs.called import InArgument
 from ..specs.finding import Finding
-from .arity import check_arity
+from ..specs.names import check_names
 from .axes import check_axes
-from .call import Call, InArgument
-from .names import check_names
+from .call import Call
 from .typed import check_types
 
 

@@ -15,8 +15,19 @@ def in_shard_map() -> bool:
 
 def varying_axes(value: Any) -> frozenset[Any]:
     """The mesh axes over which an array, or a shape that `jax.eval_shape` gives, differs."""
-    aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    return getattr(getattr(aval, "manual_axis_type", None), "varying", frozenset())
+    its = _manual_type(value)
+    return frozenset() if its is None else its.varying
+
+
+def unequal_axes(value: Any) -> frozenset[Any]:
+    """The mesh axes over which a value is not known to be whole and the same on every device."""
+    its = _manual_type(value)
+    return frozenset() if its is None else its.varying | its.unreduced | its.reduced
+
+
+def _manual_type(value: Any) -> Any:
+    aval = value if hasattr(value, "manual_axis_type") else jax.typeof(value)
+    return getattr(aval, "manual_axis_type", None)
 
 
 def varying_over(value: Any, axes: frozenset[Any]) -> Any:

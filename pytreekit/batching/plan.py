@@ -52,6 +52,7 @@ class VmapPlan:
             size of the batch (PTK951), one key for all examples (PTK952), a batch of none or one
             (PTK953).
         outputs: A `PlannedOutput` for each leaf of the output, if they were asked for, else None.
+        transform: What does it, `"vmap"` or `"pmap"`.
 
     Examples:
         >>> import jax, jax.numpy as jnp
@@ -67,6 +68,7 @@ class VmapPlan:
     leaves: tuple[PlannedLeaf, ...]
     suspicions: tuple[Fault, ...] = ()
     outputs: tuple[PlannedOutput, ...] | None = None
+    transform: str = "vmap"
 
     def table(self) -> str:
         """The plan as plain tables, 88 columns wide at most."""
@@ -79,7 +81,7 @@ class VmapPlan:
         return table.rich_all(self._tables())
 
     def _tables(self) -> Iterator[table.Table]:
-        title = f"vmap({self.function}) over {self.axis_size}"
+        title = f"{self.transform}({self.function}) over {self.axis_size}"
         yield table.Head(title, LEAF_COLUMNS), leaf_rows(self.leaves)
         if self.outputs is not None:
             columns = ("output", "one example", "varies", "axis", "all examples", "from")

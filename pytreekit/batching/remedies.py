@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..show import values
+from ..specs.called import Advice
 from ..trees import paths
 from ..trees.paths import KeyPath
-from ..trees.replace import replaced
-from .call import Advice, Call
+from .call import Call
 from .leaves import Leaf, is_size
 
 
@@ -42,9 +43,7 @@ def split_key(leaf: Leaf, size: Any) -> list[Advice]:
         return []
     place = leaf.fault("").place
     key = place if not aval.shape or aval.dtype == np.uint32 else "key"
-    change = functools.partial(
-        _with_argument, position=leaf.position, path=leaf.bound.path, new=keys
-    )
+    change = _new_argument(leaf.position, leaf.bound.path, keys)
     return [Advice(f"pass jax.random.split({key}, {size}) for {place}", change)]
 
 
@@ -64,7 +63,7 @@ def stack_list(position: int, name: str, argument: Any) -> list[Advice]:
     how = f"jnp.stack({name})" if one_leaf else f"jax.tree.map(lambda *a: jnp.stack(a), *{name})"
     if one_leaf and isinstance(argument[0], bool | int | float | complex):
         how = f"jnp.asarray({name})"
-    change = functools.partial(_with_argument, position=position, path=(), new=new)
+    change = _new_argument(position, (), new)
     return [Advice(f"pass {how} for {name}, a {type(argument).__name__} is no batch", change)]
 
 
@@ -76,14 +75,8 @@ def _stacked(column: tuple[Any, ...]) -> jax.ShapeDtypeStruct | None:
     return jax.ShapeDtypeStruct((len(avals), *avals[0].shape), avals[0].dtype)
 
 
-def _with_argument(call: Call, *, position: int, path: KeyPath, new: Any) -> Call:
-    name = call.passed[position].name
-    if name in call.kwargs:
-        value = replaced(call.kwargs[name], {path: new})
-        return dataclasses.replace(call, kwargs={**call.kwargs, name: value})
-    args = list(call.args)
-    args[position] = replaced(args[position], {path: new})
-    return dataclasses.replace(call, args=tuple(args))
+def _new_argument(position: int, path: KeyPath, new: Any) -> Callable[[Call], Call]:
+    return lambda call: call.with_argument(position, path, new)
 
 
 def any_size() -> Advice:

@@ -12,11 +12,12 @@ import numpy as np
 from ..compat import is_batched_sparse
 from ..faults import Fault
 from ..show import values
+from ..specs.called import InArgument
 from ..specs.finding import Finding, Revalue
 from ..trees import paths
 from ..trees.paths import KeyPath
 from . import annotations
-from .call import Call, InArgument
+from .call import Call
 from .dimensions import Names
 from .fitting import UNKNOWN, Fitting, Misfit
 from .leaves import Leaf, leaves

@@ -6,16 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
-import jax
-
 from ..faults import Fault
-from ..show import values
 from ..show.errors import SpecError
-from ..specs.hints import with_hints
 from ..specs.rest import marked
+from ..specs.wrapping import copied
 from .inferring import Inferring
 from .vmapped import Vmapped
-from .written import Written, check_written
+from .written import Written, raise_written
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -157,30 +154,7 @@ def vmap(
     more = (axis_name, spmd_axis_name, chunk_size, remat, checks and check_types)
     written = Written(fun, marked(in_axes), out_axes, *more)
     if checks or not written.is_plain:
-        _raise_written(written)
+        raise_written(written)
         written = Written(fun, copied(written.in_axes), copied(out_axes), *more)
     kind = Inferring if written.infers else Vmapped
     return kind(written, axis_size, checks=checks)
-
-
-def _raise_written(written: Written) -> None:
-    faults, repaired = with_hints(written, check_written)
-    names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
-    where = names.pop() if len(names) == 1 else ""
-    if faults:
-        raise SpecError(
-            faults,
-            doing=f"{written.doing}({values.function(written.fun)})",
-            where=where,
-            when="on wrapping",
-            repaired=getattr(repaired, where, None) if where and repaired else None,
-        ) from None
-
-
-def copied(spec: Any) -> Any:
-    """A copy of the containers of a spec: later changes to the original have no effect."""
-    axes, structure = jax.tree.flatten(spec, is_leaf=lambda node: node is None)
-    try:
-        return structure.unflatten(axes)
-    except Exception:  # noqa: BLE001  a user's constructor may refuse what its instance holds
-        return spec

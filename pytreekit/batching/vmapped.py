@@ -6,11 +6,9 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import sys
-import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
 
@@ -20,6 +18,7 @@ from ..show import values
 from ..show.errors import SpecError, SpecWarning
 from ..specs import arguments
 from ..specs.hints import with_hints
+from ..specs.wrapping import BoundTo, Transformed
 from ..trees.structures import StructureCache
 from .annotations import Declared, declared
 from .call import Call
@@ -39,7 +38,7 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 
-class Vmapped(Generic[P, R]):
+class Vmapped(Transformed[P, R]):
     """A function mapped over a batch axis, and checked: what `ptk.vmap` returns.
 
     It is called as the function is, with batched arguments. Name, docstring and signature are the
@@ -47,13 +46,8 @@ class Vmapped(Generic[P, R]):
     To type checkers it takes and returns what the function does.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
     def __init__(self, written: Written, axis_size: Any = None, *, checks: bool = True) -> None:
-        _dress(self, written.fun)
-        self._written = written
+        super().__init__(written, axis_size=axis_size, checks=checks)
         self._axis_size = axis_size
         self._checks = checks
         self._options = {
@@ -268,98 +262,23 @@ class Vmapped(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else VmappedMethod(self, instance)
 
-    def __reduce__(self) -> Any:
-        standing = _standing(self)
-        if standing is self:
-            return self.__qualname__  # found where it is defined, as functions are
-        written, decorates = self._written, False
-        if isinstance(standing, Vmapped) and standing.__wrapped__ is written.fun:
-            # The function itself cannot be found: what it was decorated to stands in its place.
-            written, decorates = dataclasses.replace(written, fun=standing), True
-        again = functools.partial(_again, type(self), checks=self._checks, decorates=decorates)
-        return again, (written, self._axis_size)
-
     def __repr__(self) -> str:
         return f"<vmap of {self._name}, in_axes={values.spec(self._written.in_axes)}>"
 
 
-class VmappedMethod(Generic[P, R]):
+class VmappedMethod(BoundTo[P, R]):
     """A mapped method of one instance, which it passes as the first argument.
 
     Two that bind one function to one instance are equal, as bound methods are: to `jax.jit`, too.
     """
 
-    __wrapped__: Callable[P, R]
-    __name__: str
-    __qualname__: str
-
-    def __init__(self, mapped: Vmapped[..., R], instance: Any) -> None:
-        # Not `__get__`, which only functions have: like JAX's, what is mapped always binds.
-        _dress(self, types.MethodType(mapped.__wrapped__, instance))
-        self.__func__ = mapped
-        self.__self__ = instance
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the mapped method."""
-        __tracebackhide__ = True
-        return self.__func__(self.__self__, *args, **kwargs)
-
     def plan(self, *args: Any, **kwargs: Any) -> VmapPlan:
         """As `Vmapped.plan`, with the instance as the first argument."""
         return self.__func__.plan(self.__self__, *args, **kwargs)
 
-    def check(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Fault, ...]:
-        """As `Vmapped.check`, with the instance as the first argument."""
-        return self.__func__.check(self.__self__, *args, **kwargs)
-
     def in_chunks(self, chunk_size: int | None) -> VmappedMethod[P, R]:
         """As `Vmapped.in_chunks`, of the same instance."""
         return VmappedMethod(self.__func__.in_chunks(chunk_size), self.__self__)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VmappedMethod):
-            return NotImplemented
-        return self.__self__ is other.__self__ and self.__func__ is other.__func__
-
-    def __hash__(self) -> int:
-        return hash((id(self.__self__), self.__func__))
-
-    def __reduce__(self) -> Any:
-        name = getattr(self, "__name__", "")
-        found = getattr(self.__self__, name, None)
-        if isinstance(found, VmappedMethod) and found == self:
-            return getattr, (self.__self__, name)  # also finds what a class method binds
-        return VmappedMethod, (self.__func__, self.__self__)
-
-
-def _dress(wrapper: Any, fun: Any) -> None:
-    """Name and document `wrapper` as `fun`, whose attributes do not hide the wrapper's methods."""
-    its = getattr(fun, "__dict__", {})
-    vars(wrapper).update({name: its[name] for name in its if not hasattr(type(wrapper), name)})
-    functools.update_wrapper(wrapper, fun, updated=())
-
-
-def _standing(mapped: Vmapped[..., Any]) -> Any:
-    """What stands where a mapped function says that it is defined; None for nothing."""
-    place: Any = sys.modules.get(getattr(mapped, "__module__", ""))
-    for name in getattr(mapped, "__qualname__", "").split("."):
-        place = getattr(place, name, None)
-    return place
-
-
-def _again(
-    kind: type[Vmapped[..., Any]],
-    written: Written,
-    axis_size: Any,
-    *,
-    checks: bool,
-    decorates: bool,
-) -> Vmapped[..., Any]:
-    """A mapped function from what copies and pickles carry of it."""
-    if decorates:
-        decorated: Any = written.fun
-        written = dataclasses.replace(written, fun=decorated.__wrapped__)
-    return kind(written, axis_size, checks=checks)
 
 
 Mapped: TypeAlias = Vmapped[..., Any] | VmappedMethod[..., Any]
@@ -380,7 +299,8 @@ def _leaves(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
 
 def _levels() -> int:
     """How many calls up from the caller of this function the code of the user is."""
+    own = (__name__, BoundTo.__module__)
     frame, levels = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
+    while frame is not None and frame.f_globals.get("__name__") in own:
         frame, levels = frame.f_back, levels + 1
     return levels

@@ -13,9 +13,12 @@ from jax.core import Tracer
 
 from ..faults import Fault
 from ..show import values
+from ..show.errors import common_spec, raise_faults
 from ..specs import arguments
 from ..specs.bind import check_sorts
 from ..specs.finding import Finding
+from ..specs.hints import with_hints
+from ..specs.names import unknown_names
 from ..specs.repair import change
 from ..specs.rest import Rest
 from ..specs.ruled import is_rules
@@ -25,7 +28,6 @@ from ..trees.replace import replaced
 from .chunks import Fold, check_chunks
 from .forms import is_axis, is_form
 from .infer import INFER
-from .names import unknown_names
 
 
 class Write(NamedTuple):
@@ -105,7 +107,7 @@ def _check_names(options: Written) -> list[Finding]:
         return []
     return [
         Finding(fault, tuple(Write("in_axes", (), spec) for spec in specs))
-        for fault, specs in unknown_names(options.fun, options.in_axes)
+        for fault, specs in unknown_names(options.fun, options.in_axes, "in_axes")
     ]
 
 
@@ -216,3 +218,20 @@ def _unhashable(name: str, value: Any) -> Finding:
         fact=f"{name} must be hashable, such as a str, this is a {type(value).__name__}",
     )  # fmt: skip
     return Finding(fault)
+
+
+def raise_written(written: Written) -> None:
+    """Nothing, if the options are in order.
+
+    Raises:
+        SpecError: With all that is wrong with them.
+    """
+    faults, repaired = with_hints(written, check_written)
+    where = common_spec(faults)
+    raise_faults(
+        faults,
+        f"{written.doing}({values.function(written.fun)})",
+        where=where,
+        when="on wrapping",
+        repaired=getattr(repaired, where, None) if where and repaired else None,
+    )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from ..batching.call import Call, InArgument, NewAxes
+from ..batching.call import Call
 from ..batching.check import check_call
 from ..batching.forms import resolved
 from ..batching.leaves import agreed_size, leaves
@@ -17,6 +17,7 @@ from ..faults import Fault
 from ..show import values
 from ..specs import arguments
 from ..specs.bind import Bound
+from ..specs.called import InArgument, NewSpec
 from ..specs.finding import Finding, Replace
 from ..specs.rest import marked
 from .floats import Floats
@@ -72,7 +73,7 @@ def _shared(call: Call, positions: list[int]) -> list[Any]:
     rest = {name: spec for name, spec in specs.items() if name not in shared}
     is_default = all(type(spec) is int and spec == 0 for spec in rest.values())
     axes.update({...: 0} if is_default else rest)
-    return [NewAxes(marked(axes))]
+    return [NewSpec(marked(axes))]
 
 
 def _mapped(call: Call, position: int, repairs: list[Any]) -> list[Finding]:

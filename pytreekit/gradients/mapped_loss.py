@@ -15,16 +15,16 @@ from ..batching.call import Call
 from ..batching.chunks import Fold
 from ..batching.infer import inferred
 from ..batching.manual import in_shard_map, varying_axes, varying_over
-from ..batching.vmap import copied
 from ..batching.vmapped import Vmapped
 from ..batching.written import Written, check_written
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError, raise_faults
+from ..show.errors import SpecError, common_spec, raise_faults
 from ..specs.finding import Finding
 from ..specs.hints import with_hints
 from ..specs.rest import marked
 from ..specs.ruled import is_rules
+from ..specs.wrapping import copied
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
 from .loss import GRADIENTS, Example, Loss
@@ -142,7 +142,7 @@ class MappedLoss:
         if not isinstance(self.in_axes, str) or self._shares_by_default:
             return self
         rest = {name: value for name, value in kwargs.items() if name != self.loss.mask}
-        found = inferred(Call(self._of_one, {}, args, rest, declared=self._declared))
+        found = inferred(Call(self._of_one, args, rest, {}, declared=self._declared))
         when = "before tracing"
         raise_faults(found.faults, doing=self.loss.told, where="in_axes", when=when)
         return dataclasses.replace(self, in_axes=found.in_axes)
@@ -159,11 +159,10 @@ class MappedLoss:
         if faults or look:
             faults = self._with_value(args, kwargs, faults)
         if faults:
-            roots = {fault.spec_path.partition("[")[0] for fault in faults}
             raise_faults(
                 faults,
                 doing=self.loss.told,
-                where=roots.pop() if len(roots) == 1 else "",
+                where=common_spec(faults),
                 when="before tracing",
                 repaired=repaired.repaired_axes(call) if repaired else None,
             )
@@ -183,7 +182,7 @@ class MappedLoss:
     def call(self, args: Args, kwargs: Kwargs) -> Call:
         """A call of the mapped loss, which may be faulty."""
         axes, keep = self._axes(len(args)), self.keep_batch_dim
-        return Call(self._of_one, axes, args, kwargs, keep_axis=keep, declared=self._declared)
+        return Call(self._of_one, args, kwargs, axes, keep_axis=keep, declared=self._declared)
 
     @functools.cached_property
     def _declared(self) -> Declared | None:

@@ -93,7 +93,7 @@ def _wrong(assigned: Assigned, number: int, value: Any) -> set[tuple[int, Proble
 
 def _repairs(value: Any, problem: Problem) -> Iterator[Any]:
     if problem.instead:
-        yield _renamed(value, *problem.instead)
+        yield renamed(value, *problem.instead)
     if problem.dim is not None and isinstance(value, str | PartitionSpec):
         tokens = (value if isinstance(value, str) else to_text(value)).split()
         places = [n for n, token in enumerate(tokens) if token != "..."]
@@ -106,12 +106,12 @@ def _droppable(token: str) -> str:
     return "+".join(name if name.endswith("?") else f"{name}?" for name in token.split("+"))
 
 
-def _renamed(value: Any, name: str, instead: str) -> Any:
+def renamed(value: Any, name: str, instead: str) -> Any:
     """A value with another name in the place of one."""
     if isinstance(value, PartitionSpec):
-        return PartitionSpec(*(_renamed(part, name, instead) for part in value.partitions))
+        return PartitionSpec(*(renamed(part, name, instead) for part in value.partitions))
     if isinstance(value, tuple | list):
-        return type(value)(_renamed(part, name, instead) for part in value)
+        return type(value)(renamed(part, name, instead) for part in value)
     if not isinstance(value, str):
         return value
     if value == name:

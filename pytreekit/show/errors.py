@@ -108,6 +108,12 @@ def _rebuilt(state: dict[str, Any]) -> SpecError:
 SpecError.__module__ = "pytreekit"  # where users import it from, and what tracebacks should say
 
 
+def common_spec(faults: Iterable[Fault]) -> str:
+    """The spec that all faults speak of: `"in_axes"`; nothing if they speak of several."""
+    names = {fault.spec_path.partition("[")[0].partition(".")[0] for fault in faults}
+    return names.pop() if len(names) == 1 else ""
+
+
 def raise_faults(faults: Iterable[Fault], doing: str = "", **told: Any) -> None:
     """Raise one `SpecError` that tells all `faults`; do nothing when there are none.
 

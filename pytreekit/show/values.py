@@ -101,7 +101,7 @@ def function(fun: Any) -> str:
 def kind(value: Any) -> str:
     """What a value is, in words: `a str`, `an int`, `None`."""
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
 
 
 def listing(names: Sequence[str], most: int = 6) -> str:

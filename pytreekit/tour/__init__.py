@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 from rich.console import Console
 
-from . import declared, ensemble, gradients, plans, shardings, vmap
+from . import declared, ensemble, gradients, parallel, plans, shardings, vmap
 from .digits import Digits, load
 from .screen import Screen
 
@@ -21,6 +21,7 @@ PARTS: tuple[Part, ...] = (
     gradients.run,
     shardings.run,
     plans.run,
+    parallel.run,
 )
 """What is shown, in order. A part needs nothing of the parts before it."""
 

@@ -1,0 +1,1 @@
+"""Checked SPMD over devices: shard_map and pmap."""
