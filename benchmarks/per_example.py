@@ -66,6 +66,7 @@ def ways(model: Model) -> dict[str, Way]:
         UNSAFE: ours(model, method="materialize", nan_safe=False),
         "auto": ours(model),
         "ghost": ours(model, method="ghost"),
+        "two_pass": ours(model, method="two_pass"),
         "chunked": ours(model, method="chunked"),
         ONE_BY_ONE: ours(model, method="chunked", chunk_size=1),
     }

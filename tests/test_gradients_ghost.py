@@ -13,7 +13,6 @@ import pytreekit as ptk
 
 from .ghost_cases import CASES, IDS, KEYS
 
-
 quickly = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 

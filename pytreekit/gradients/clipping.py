@@ -218,15 +218,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
         has_aux: As for `ptk.per_example_grad`; what else the loss returns is in `ClipInfo.aux`.
         method: `"materialize"` takes the gradients of all examples, or of `chunk_size` at a time,
             clips them and adds them up. `"ghost"` does so without the gradients of single examples:
-            where a parameter goes into one product, or is looked up by rows, norms and sum come
-            from what went in there and what comes back, in one backward pass; elsewhere it is
-            differentiated for each example, as `.plan(...)` tells. `"chunked"` takes the norms
+            where a parameter goes into products or convolutions, or is looked up by rows, norms and
+            sum come from what went in there and what comes back, in one backward pass; elsewhere it
+            is differentiated for each example, as `.plan(...)` tells. `"chunked"` takes the norms
             `chunk_size` at a time, and then one gradient of the losses, each times its weight: it
             needs little more memory than an ordinary gradient does, and twice the time or more; not
-            with several norms. `"auto"` is the first, in chunks where gradients side by side would
-            take much memory.
+            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"` is
+            the first, in chunks where gradients side by side would take much memory.
         chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
-            all, as does `"ghost"`, the other methods as many as `.plan(...)` says.
+            all, as do `"ghost"` and `"two_pass"`, the other methods as many as `.plan(...)` says.
         reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
