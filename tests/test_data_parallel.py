@@ -282,6 +282,14 @@ def test_wrapping_tells_what_is_no_option(wrap: Any) -> None:
     assert codes(caught) == ["PTK001"]
 
 
+@KINDS
+def test_what_depends_on_no_argument_is_on_every_device(kind: AxisType) -> None:
+    mesh = mesh_of(8, kind)
+    state, _ = ptk.data_parallel(lambda w, x: (jnp.zeros(4), None), mesh=mesh)(jnp.ones(4), XS)
+    assert len(state.sharding.device_set) == 8
+    near(ptk.data_parallel_grad(lambda w, x: 1.0, mesh=mesh)(jnp.ones(4), XS), (1.0, np.zeros(4)))
+
+
 class Trainer:
     def __init__(self, rate: float) -> None:
         self.rate, self.traced = rate, 0

@@ -5,6 +5,7 @@ PYTREEKIT_EXAMPLES sets how many calls are drawn.
 
 from __future__ import annotations
 
+import enum
 import functools
 import os
 import pickle
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
@@ -193,6 +194,70 @@ def test_composes() -> None:
     assert jax.jit(inner)(XS).tolist() == (XS * 2).tolist()
     assert "stablehlo" in loss.lower(2.0, XS).as_text()
     assert "pmap(<lambda>) over 8" in str(loss.plan(2.0, XS))
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_it_works_where_another_mesh_is_set(kind: AxisType) -> None:
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(kind,))
+
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    with jax.set_mesh(mesh):
+        there = jax.device_put(XS, NamedSharding(mesh, P("data")))
+        fewer = ptk.pmap(double)(XS[:2])
+        chosen = ptk.pmap(double, devices=jax.devices()[2:4])(XS[:2])
+        of_there = ptk.pmap(double)(there)
+        ptk.pmap(double).lower(XS)
+        noise = ptk.pmap(lambda key, x: x + jax.random.bits(key), in_axes=(ptk.SPLIT, 0))
+        with_keys = noise(jax.random.key(0), XS)
+        raw_keys = noise(jax.random.PRNGKey(0), there)
+        assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh
+    assert fewer.tolist() == chosen.tolist() == (2 * XS[:2]).tolist()
+    assert of_there.tolist() == (2 * XS).tolist()
+    assert len({row[0] - x[0] for row, x in zip(with_keys.tolist(), XS.tolist(), strict=True)}) == 8
+    assert raw_keys.tolist() == with_keys.tolist()
+
+
+def test_a_call_is_refused_before_the_function_whatever_out_axes_says() -> None:
+    entered = []
+
+    def total(x: Any) -> Any:
+        entered.append(x)
+        return x.sum()
+
+    with pytest.raises(ptk.SpecError, match="PTK506"):
+        ptk.pmap(total, out_axes=None)(jnp.ones((16, 3)))
+    elsewhere = jax.device_put(XS, jax.devices()[3])
+    with pytest.raises(ptk.SpecError, match="PTK108"):
+        ptk.pmap(lambda x: 1.5, out_axes=1)(elsewhere)
+
+
+class Way(enum.StrEnum):
+    DOUBLE = "double"
+
+
+def test_what_is_static_is_told_by_type_and_value() -> None:
+    def times(x: Any, how: Any) -> Any:
+        return x * (2 if isinstance(how, Way) else 1)
+
+    mapped = ptk.pmap(times, in_axes=(0, None))
+    assert mapped(XS, "double").tolist() == XS.tolist()
+    assert mapped(XS, Way.DOUBLE).tolist() == (2 * XS).tolist()
+
+
+def test_keywords_are_not_donated() -> None:
+    a, b = (jax.pmap(lambda x, by=by: x + by)(XS) for by in (1, 2))
+    ptk.pmap(lambda x, y: (x + 1, y + 1), donate_argnums=1)(a, y=b)
+    assert not b.is_deleted()
+
+
+@pytest.mark.parametrize(
+    "options", [{"devices": 3}, {"devices": "cpu"}, {"axis_size": -1}], ids=str
+)
+def test_options_of_a_wrong_kind_are_told_on_wrapping(options: Any) -> None:
+    with pytest.raises(ptk.SpecError, match=f"PTK001.*{next(iter(options))}"):
+        ptk.pmap(lambda x: x, **options)
 
 
 class Model:

@@ -216,6 +216,64 @@ def test_chained() -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), got, wanted)
 
 
+def test_rules_for_outputs_go_by_what_each_call_returns() -> None:
+    rules = ptk.Rules([("a", "data")])
+    options = {"in_specs": (P("data"), None), "out_specs": rules}
+    named = ptk.shard_map(lambda x, name: {name: x}, mesh=devices(), **options)
+    with pytest.raises(ptk.SpecError, match="PTK305"):
+        named(XS, "b")
+    assert named(XS, "a")["a"].tolist() == XS.tolist()
+    with pytest.raises(ptk.SpecError, match="PTK305"):
+        named(XS, "b")
+
+
+def test_a_keyword_is_moved_to_its_own_place_or_not_at_all() -> None:
+    def fixes(fun: Any, count: int, *args: Any, **kwargs: Any) -> Any:
+        specs = (P("data"), *[P()] * count)
+        mapped = ptk.shard_map(fun, mesh=MESH, in_specs=specs, out_specs=P("data"))
+        return {fault.hint for fault in mapped.check(*args, **kwargs) if fault.code == "PTK504"}
+
+    assert fixes(lambda x, w, v: x + w * v, 2, XS, v=1.0, w=2.0) == {"pass w, v by position"}
+    assert fixes(lambda x, w=1.0, v=2.0: x + w * v, 1, XS, v=1.0) == {""}
+    assert fixes(lambda x, *, v: x + v, 1, XS, v=1.0) == {""}
+
+
+def test_what_is_not_checked_is_not_told_to_be_the_same() -> None:
+    options = {"mesh": MESH, "in_specs": P("data"), "out_specs": P()}
+    (output,) = ptk.shard_map(jnp.sum, **options, check_vma=False).plan(XS, outputs=True).outputs
+    assert output.varies is None
+
+
+UNSORTABLE = {1: XS, "a": XS}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda: ptk.shard_map(len, mesh=MESH, in_specs=P(), out_specs=P()).check(UNSORTABLE),
+        lambda: ptk.shard_map(len, mesh=MESH, in_specs={0: P()}, out_specs=P()).check(XS),
+        lambda: ptk.data_parallel(max, mesh=MESH).check(XS, UNSORTABLE),
+        lambda: ptk.data_parallel_grad(max, mesh=MESH).check(XS, UNSORTABLE),
+        lambda: ptk.data_parallel_grad(max, mesh=MESH, batch={0: P("data")}).check(XS, XS),
+        lambda: ptk.data_parallel_grad(max, mesh=MESH).check(),
+        lambda: ptk.shard_map(len, mesh=MESH, in_specs=P(), out_specs=P(), axis_names={1}).check(
+            XS
+        ),
+    ],
+)
+def test_odd_calls_are_told_as_faults(check: Any) -> None:
+    assert {fault.code for fault in check()} <= {"PTK001", "PTK104", "PTK105", "PTK106", "PTK203"}
+    assert check()
+
+
+def test_what_comes_back_unsortable_is_a_fault() -> None:
+    options = {"mesh": devices(), "in_specs": P("data"), "out_specs": P("data")}
+    with pytest.raises(ptk.SpecError, match="do not sort"):
+        ptk.shard_map(lambda x: {1: x, "a": x}, **options)(XS)
+    with pytest.raises(ptk.SpecError, match="do not sort"):
+        ptk.data_parallel(lambda state, x: (state, {1: x, "a": x}), mesh=devices())(XS, XS)
+
+
 class Layer:
     w = 3.0
 

@@ -61,8 +61,10 @@ def data_parallel(
     by `jax.jit`, and XLA puts in the sums between them: the numbers are those of one device, up to
     the order of additions. Arguments are placed where they are to be, and cost nothing if they are
     there; the new state is where the old one was; metrics are whole on every device. The mesh is
-    set within the step, so that `jax.reshard(x, P("data"))` and the `out_sharding` that a product
-    over a split dimension needs on Explicit axes can be written there.
+    set within the step, so that specs alone will do there: in `jax.lax.with_sharding_constraint` on
+    Auto axes, and on Explicit ones in `jax.reshard` and as the `out_sharding` that a product over a
+    split dimension needs. Within a `jax.jit` of your own, Explicit axes need the mesh to be set by
+    `jax.set_mesh`.
 
     Args:
         step: A function of a state, a batch, and whatever else, which is whole on every device.

@@ -31,7 +31,8 @@ def data_parallel_grad(
     and is mapped by `ptk.vmap`. Each device has its own examples and all parameters; sums are
     reduced over devices once, where it is right: within `jax.shard_map` JAX adds up the gradients
     of what is the same on every device by itself, so that a mean of them taken there is too large
-    by the number of devices.
+    by the number of devices. Within a `jax.jit` of your own, Explicit axes need the mesh to be set
+    by `jax.set_mesh`.
 
     Args:
         loss: The loss of one example, a real scalar. Its first parameter is differentiated.

@@ -100,7 +100,10 @@ def _check_context(mesh: Any, around: AbstractMesh) -> list[Fault]:
     if around.empty or isinstance(mesh, Mapping) or mesh.abstract_mesh == around:
         return []
     set_has, has = _told(around), _told(mesh.abstract_mesh)
-    if set_has == has:
+    if AxisType.Manual in around.axis_types:
+        fact = "mesh is not that of the shard_map or pmap around this call"
+        note = f"it has {has}; map by ptk.vmap there"
+    elif set_has == has:
         fact, note = "mesh is not the one that jax.set_mesh has set", f"both have {has}"
     else:
         fact = f"mesh is not the one that jax.set_mesh has set, which has {set_has}"
@@ -118,6 +121,10 @@ def _check_names(axis_names: Any, axes: Axes) -> list[Fault]:
         fact = f"axis_names must be a set, this is {values.kind(axis_names)}"
         wanted = values.spec(axis_names)
         return [Fault("PTK001", "", "", "axis_names", "", wanted, fact=fact)]
+    odd = [name for name in axis_names if not isinstance(name, str)]
+    if odd:
+        fact = f"axis_names must hold the names of mesh axes, not {values.kind(odd[0])}"
+        return [Fault("PTK001", "", "", "axis_names", "", values.spec(set(axis_names)), fact=fact)]
     wrong = [no_axis(name, axes) for name in sorted(axis_names - axes.sizes.keys(), key=str)]
     told = values.spec(set(axis_names))
     return [

@@ -99,6 +99,11 @@ class MeanCall(ShardCall):
 def check_mean_call(call: MeanCall, loss: MappedLoss) -> list[Finding]:
     """What is wrong with a call: the mesh, the specs, sizes, and what cannot be differentiated."""
     found = [*[Finding(fault) for fault in call.faults], *check_around(), *_check_entries(call)]
+    if not call.args:
+        fact = (
+            f"{values.function(call.fun)} needs its first parameter, by which it is differentiated"
+        )
+        return [*found, Finding(Fault("PTK203", "", "", "", "", "", fact=fact))]
     if not isinstance(call.batch, PartitionSpec | tuple | dict):
         return found
     pad = Advice(f"on_indivisible = {PAD!r}", _padding)

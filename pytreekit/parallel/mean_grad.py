@@ -57,7 +57,7 @@ class MeanGrad(Transformed[P, Any]):
         loss = Loss(written.fun, argnums.read(0), has_aux=written.has_aux, doing=doing)
         self._loss = MappedLoss(loss)
         self._known = KnownCalls()
-        self._jitted = jax.jit(self._body)
+        self._jitted = jax.jit(self._body, keep_unused=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The mean of the loss over all examples, and its gradient.

@@ -6,36 +6,22 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ..batching.forms import SPLIT, resolved
 from ..batching.outputs import Output, OutputCheck, Refusal
 from ..batching.transform import Batched
 from ..show import values
 from ..trees.structures import MOST
-from .known import kinds_of
+from .known import kinds_of, value_of
 from .pmap_call import Static, is_inside
 from .returned import ReturnRefused
-
-_NO_MESH = AbstractMesh((), ())
-
-
-class _Same(NamedTuple):
-    """What is compared by identity: no JAX type, and perhaps with no hash."""
-
-    number: int
-    held: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return self.number
 
 
 class OnDevices:
@@ -73,11 +59,11 @@ class OnDevices:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Call the function on these leaves."""
-        handed, over = self.over(leaves)
-        around = jax.sharding.get_abstract_mesh()
-        if around.empty or is_inside():
+        if jax.sharding.get_abstract_mesh().empty:
+            handed, over = self.over(leaves)
             return over(*handed)
-        with jax.sharding.use_abstract_mesh(_NO_MESH):  # pmap makes its own
+        with without_mesh():
+            handed, over = self.over(leaves)
             return over(*handed)
 
     def over(self, leaves: list[Any]) -> tuple[list[Any], Any]:
@@ -185,20 +171,14 @@ class OnDevices:
         It does not know Explicit layouts, nor those of other meshes. Of many processes, no one can
         move arrays alone.
         """
-        rows = zip(self._axes, leaves, strict=True)
-        axes = [_counted(resolved(axis, leaf), leaf) for axis, leaf in rows]
-        rows = zip(axes, leaves, strict=True)
+        axes = [resolved(axis, leaf) for axis, leaf in zip(self._axes, leaves, strict=True)]
+        rows = list(zip(axes, leaves, strict=True))
         sizes = [np.shape(leaf)[axis] for axis, leaf in rows if isinstance(axis, int)]
         if not sizes or jax.process_count() > 1:
             return None
         mesh = Mesh(np.asarray(devices[: sizes[0]]), ("examples",))
-        its = list(leaves)
-        for index in filter(lambda index: _is_placed(leaves[index]), range(len(its))):
-            axis = axes[index]
-            spec = PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, "examples")
-            there = NamedSharding(mesh, spec)
-            if not leaves[index].sharding.is_equivalent_to(there, leaves[index].ndim):
-                its[index] = jax.device_put(leaves[index], there)
+        with without_mesh():
+            its = [_moved(leaf, axis, mesh) if _is_placed(leaf) else leaf for axis, leaf in rows]
         same = all(new is old for new, old in zip(its, leaves, strict=True))
         return None if same else its
 
@@ -220,7 +200,35 @@ def without_mesh() -> Any:
     """A context without the mesh that `jax.set_mesh` has set: pmap makes its own."""
     if jax.sharding.get_abstract_mesh().empty or is_inside():
         return contextlib.nullcontext()
-    return jax.sharding.use_abstract_mesh(_NO_MESH)
+    try:
+        jax.sharding.get_mesh()
+    except ValueError:  # a function is being traced: its devices are its caller's
+        return jax.sharding.use_abstract_mesh(AbstractMesh((), ()))
+    return jax.set_mesh(Mesh(np.empty((), dtype=object), ()))
+
+
+def _moved(leaf: jax.Array, axis: Any, mesh: Mesh) -> jax.Array:
+    """An array that lies somewhere, where pmap over the devices of a mesh takes it."""
+    if axis is SPLIT:
+        return _uncommitted(leaf)
+    counted = _counted(axis, leaf)
+    spec = PartitionSpec() if counted is None else PartitionSpec(*[None] * counted, "examples")
+    there = NamedSharding(mesh, spec)
+    is_there = leaf.sharding.is_equivalent_to(there, leaf.ndim) and not _is_explicit(leaf)
+    return leaf if is_there else jax.device_put(leaf, there)
+
+
+def _uncommitted(key: jax.Array) -> jax.Array:
+    """A key that lies nowhere on purpose, so that what it is split into may lie anywhere."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return jnp.asarray(np.asarray(key))
+    data = jnp.asarray(np.asarray(jax.random.key_data(key)))
+    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
+
+
+def _is_explicit(leaf: jax.Array) -> bool:
+    """Whether the layout of an array is part of its type."""
+    return AxisType.Explicit in jax.typeof(leaf).sharding.mesh.axis_types
 
 
 def _is_placed(leaf: Any) -> bool:
@@ -254,4 +262,4 @@ def _as_key(leaf: Any) -> Any:
     """What a leaf that JAX never sees is told from others by."""
     if isinstance(leaf, Static):
         return leaf
-    return leaf if isinstance(leaf, str | bytes) else _Same(id(leaf), leaf)
+    return value_of(leaf)

@@ -7,6 +7,9 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+import jax
+import numpy as np
+
 from ..batching.written import Written, raise_written
 from ..faults import Fault
 from ..show import values
@@ -68,7 +71,8 @@ def pmap(
     and drops the rest; and a negative axis of out_axes is that of `jax.vmap`, where JAX puts the
     examples together along another one. Beyond that it takes what `ptk.vmap` does: lists, negative
     axes, axes by name and by path, `ptk.SPLIT`, and what is no array under None; and it works where
-    `jax.set_mesh` has set a mesh.
+    `jax.set_mesh` has set a mesh. What is no array is static: the function is
+    compiled for that object, as by `jax.jit`, and does not see it change.
 
     Args:
         fun: A function of one example. Left out, `pmap` is a decorator with options.
@@ -76,7 +80,8 @@ def pmap(
         in_axes: The axis to map each argument over, as in `ptk.vmap`.
         out_axes: Where the mapped axis goes in each output, as in `ptk.vmap`.
         static_broadcasted_argnums: The arguments, by place, that `fun` gets as they are, and is
-            compiled for anew when they change. Negative places count from the end, as in `jax.jit`.
+            compiled for anew when they change. Negative places count from the end, as in `jax.jit`;
+            `jax.pmap` overlooks these.
         devices: The devices to map over, by default all.
         backend: The backend whose devices these are.
         axis_size: The size of the mapped axis, of all processes together.
@@ -147,10 +152,15 @@ def _placed(fun: Any, options: dict[str, Any]) -> Placed:
             faults.append(Fault("PTK001", "", "", name, "", values.spec(said), fact=fact))
     devices = options["devices"]
     if devices is not None:
-        devices = tuple(devices)
-        if not devices:
+        devices = tuple(devices) if isinstance(devices, Iterable) else (devices,)
+        if not devices or not all(isinstance(its, jax.Device) for its in devices):
             fact = "devices must be None, or have at least one"
-            faults.append(Fault("PTK001", "", "", "devices", "", "()", fact=fact))
+            told = values.spec(options["devices"])
+            faults.append(Fault("PTK001", "", "", "devices", "", told, fact=fact))
+    size = options["axis_size"]
+    if size is not None and not (isinstance(size, int | np.integer) and size > 0):
+        fact = "axis_size must be None, or an int of at least 1"
+        faults.append(Fault("PTK001", "", "", "axis_size", "", values.spec(size), fact=fact))
     static = places.get("static_broadcasted_argnums", ())
     donated = places.get("donate_argnums", ())
     both = sorted(set(static) & set(donated))

@@ -17,7 +17,7 @@ from ..show.errors import SpecError, common_spec, raise_faults
 from ..specs.hints import with_hints
 from ..specs.wrapping import BoundTo, Transformed
 from ..trees.structures import StructureCache
-from .on_devices import OnDevices
+from .on_devices import OnDevices, without_mesh
 from .pmap_call import PmapCall, Static, check_pmap_call, with_statics
 from .returned import ReturnRefused
 
@@ -76,16 +76,19 @@ class Pmapped(Transformed[P, R]):
         over = self._known.get(structure) or self._over_devices(structure, its, kwargs)
         try:
             return over(leaves)
-        except ReturnRefused as refusal:
-            refused: Exception = refusal
         except Exception as error:  # noqa: BLE001  raised again, unless it can be told better
             refused = error
-        self._raise_refused(refused)
         self._raise_faults(self._call(its, kwargs))
+        self._raise_refused(refused)
         moved = over.moved(leaves, self._devices())
         if moved is None:
             raise refused
-        return over(moved)
+        try:
+            return over(moved)
+        except ReturnRefused as refusal:
+            refused = refusal
+        self._raise_refused(refused)
+        raise refused
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """As `lower` of what `jax.pmap` returns: the call, lowered for its devices.
@@ -98,8 +101,9 @@ class Pmapped(Transformed[P, R]):
         self._raise_faults(self._call(its, kwargs))
         leaves, structure = jax.tree_util.tree_flatten((its, kwargs))
         over = self._known.get(structure) or self._over_devices(structure, its, kwargs)
-        handed, pmapped = over.over(leaves)
-        return pmapped.lower(*handed)
+        with without_mesh():
+            handed, pmapped = over.over(leaves)
+            return pmapped.lower(*handed)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> VmapPlan:
         """What a call would do with each leaf. Takes `jax.ShapeDtypeStruct`s as it does arrays.
@@ -187,7 +191,8 @@ class Pmapped(Transformed[P, R]):
             for place, binding in enumerate(call.bindings)
             for _ in range(jax.tree.structure(binding.tree).num_leaves)
         ]
-        given = [index for index, place in enumerate(positions) if place in donated]
+        count = len(args)  # JAX donates no keywords
+        given = [index for index, its in enumerate(positions) if its in donated and its < count]
         over = OnDevices(self._fun, structure, axes, given, self._outputs, self._options)
         self._known.put(structure, over)
         return over

@@ -39,7 +39,8 @@ class ShardOutput(NamedTuple):
     Attributes:
         path: Its path in the output, as `jax.tree_util.keystr` prints it.
         shard: Its dtype and shape on one shard, `"f32[2,8]"`.
-        varies: The mesh axes that it may differ over.
+        varies: The mesh axes that it may differ over; None where check_vma is off, and JAX does not
+            know.
         spec: How the shards are put together.
         found: Its dtype and shape then, `"f32[8,8]"`.
         spec_path: The place in out_specs that says so.
@@ -47,7 +48,7 @@ class ShardOutput(NamedTuple):
 
     path: str
     shard: str
-    varies: tuple[str, ...]
+    varies: tuple[str, ...] | None
     spec: PartitionSpec
     found: str
     spec_path: str
@@ -115,7 +116,8 @@ class Returned:
         varies = sorted(unequal_axes(aval), key=list(self.grid.axes.sizes).index)
         fault = self.binding.fault("", bound, "", "")
         shard, found = (values.array(aval.dtype, shape) for shape in (aval.shape, whole))
-        return ShardOutput(fault.path, shard, tuple(varies), spec, found, fault.spec_path)
+        told = tuple(varies) if self.check_vma else None
+        return ShardOutput(fault.path, shard, told, spec, found, fault.spec_path)
 
 
 UNREADABLE = "\0"

@@ -80,6 +80,7 @@ class ShardCall(Called):
     moves: ClassVar[bool] = False
 
     spec_name: ClassVar[str] = "in_specs"
+    fill: ClassVar[Any] = PartitionSpec()
     fills: ClassVar[tuple[Any, ...]] = (PartitionSpec(),)
     of_keywords: ClassVar[tuple[Any, str]] = (PartitionSpec(), "in_specs")
 
@@ -144,7 +145,10 @@ def bound_leaves(binding: Binding, needs_none: Callable[[Any], bool]) -> Iterato
 
 def needed(binding: Binding, needs_none: Callable[[Any], bool]) -> Iterator[Finding]:
     """The findings of a binding, but for the rules that leaves lack which need none."""
-    leaves = paths.leaves_with_paths(binding.tree) if binding.findings else []
+    if not any(finding.fault.code == "PTK305" for finding in binding.findings):
+        yield from binding.findings
+        return
+    leaves = paths.leaves_with_paths(binding.tree)
     spared = {paths.text(path) for path, leaf in leaves if needs_none(leaf)}
     for finding in binding.findings:
         if finding.fault.code != "PTK305" or finding.fault.path not in spared:

@@ -14,6 +14,7 @@ from ..sharding.mending import renamed
 from ..sharding.remarks import Problem
 from ..sharding.resolve import names_of
 from ..show import values
+from ..specs.arguments import positional_names
 from ..specs.arity import check_arity
 from ..specs.bind import check_sorts
 from ..specs.called import Advice, InArgument, NewSpec
@@ -62,14 +63,15 @@ def _check_keywords(call: ShardCall) -> list[Finding]:
     if call.is_by_name or call.is_by_rule:
         return []
 
+    order = positional_names(call.fun, len(call.args) + len(call.kwargs))[len(call.args) :]
+
     def moved(call: Any) -> Any:
-        order = [name for name in _parameters(call) if name in call.kwargs]
-        rest = [name for name in call.kwargs if name not in order]
-        args = (*call.args, *(call.kwargs[name] for name in order + rest))
+        args = (*call.args, *(call.kwargs[name] for name in order))
         return dataclasses.replace(call, args=args, kwargs={})
 
-    names = values.listing(list(call.kwargs))
-    repairs = (Advice(f"pass {names} by position", moved),)
+    repairs = ()
+    if set(order) == call.kwargs.keys():
+        repairs = (Advice(f"pass {values.listing(order)} by position", moved),)
     return [
         Finding(
             Fault(
@@ -81,12 +83,6 @@ def _check_keywords(call: ShardCall) -> list[Finding]:
         )
         for name in call.kwargs
     ]  # fmt: skip
-
-
-def _parameters(call: ShardCall) -> list[str]:
-    from ..specs.arguments import parameters
-
-    return [its.name for its in parameters(call.fun)]
 
 
 def _check_inferred(call: ShardCall) -> list[Finding]:

@@ -115,5 +115,9 @@ def shard_map(
     if not callable(fun):
         fact = f"fun must be callable, this is {values.kind(fun)}"
         raise_faults([Fault("PTK001", "fun", "", "", "", "", fact=fact)], doing="shard_map")
+    if not isinstance(check_vma, bool):
+        fact = f"check_vma must be True or False, this is {values.kind(check_vma)}"
+        fault = Fault("PTK001", "", "", "check_vma", "", values.spec(check_vma), fact=fact)
+        raise_faults([fault], doing=f"shard_map({values.function(fun)})", when="on wrapping")
     specs = kept(in_specs), kept(out_specs)
     return Sharded(Split(fun, mesh, *specs, axis_names, check_vma))

@@ -90,11 +90,15 @@ class ShardPlan:
         if self.outputs is not None:
             columns = ("output", "one shard", "varies over", "spec", "whole", "from")
             rows = [
-                ("out" + its.path, its.shard, ", ".join(its.varies) or "nothing", str(its.spec),
+                ("out" + its.path, its.shard, _varies(its.varies), str(its.spec),
                  its.found, its.spec_path)
                 for its in self.outputs
             ]  # fmt: skip
             yield table.Head("what it returns", columns), rows
+
+
+def _varies(axes: tuple[str, ...] | None) -> str:
+    return "not checked" if axes is None else ", ".join(axes) or "nothing"
 
 
 def _spec(spec: PartitionSpec | None) -> str:

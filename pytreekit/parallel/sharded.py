@@ -55,8 +55,8 @@ class Sharded(Transformed[P, R]):
     def __init__(self, written: Split) -> None:
         super().__init__(written)
         self._name = values.function(written.fun)
-        self._known = KnownCalls()
         self._has_rules = _has_rules(written.out_specs)
+        self._known = KnownCalls(by_value=self._has_rules)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function over shards.
@@ -71,11 +71,9 @@ class Sharded(Transformed[P, R]):
         except ValueError:
             self._raise_faults(self._call(args, kwargs))  # a dict whose keys do not sort
             raise
-        over = self._known.get(
-            structure, leaves, lambda: self._over_shards(args, kwargs, structure)
-        )
+        make = functools.partial(self._over_shards, args, kwargs, structure)
         try:
-            return over(leaves)
+            return self._known.get(structure, leaves, make)(leaves)
         except ReturnRefused as refusal:
             refused = refusal
         self._raise_refused(refused)
@@ -146,10 +144,7 @@ class Sharded(Transformed[P, R]):
         if isinstance(self._written.mesh, Mapping):
             self._raise(check_devices(self._written.mesh))
         if self._has_rules:
-            try:
-                out_specs = self._look(call, Returned.specs)
-            except ReturnRefused as refusal:
-                return functools.partial(_raise_again, refusal.faults, refusal.repaired)
+            out_specs = self._look(call, Returned.specs)
 
         def body(leaves: list[Any]) -> Any:
             its_args, its_kwargs = structure.unflatten(leaves)
@@ -256,10 +251,6 @@ class ShardedMethod(BoundTo[P, R]):
     def over(self, mesh: Any) -> ShardedMethod[P, R]:
         """As `Sharded.over`, of the same instance."""
         return ShardedMethod(self.__func__.over(mesh), self.__self__)
-
-
-def _raise_again(faults: tuple[Fault, ...], repaired: Any, leaves: list[Any]) -> None:
-    raise ReturnRefused(faults, repaired)
 
 
 def _grid(call: ShardCall) -> Grid:

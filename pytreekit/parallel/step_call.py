@@ -104,7 +104,10 @@ def split_first(batch: Any, names: Sequence[str]) -> Any:
         aval = values.typeof(leaf)
         return first if aval is not None and aval.shape else WHOLE
 
-    return jax.tree.map(spec, batch)
+    try:
+        return jax.tree.map(spec, batch)
+    except ValueError:  # a dict whose keys do not sort, which the binding tells
+        return (WHOLE,)
 
 
 def specs_of(state: Any) -> Any:

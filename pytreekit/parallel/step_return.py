@@ -15,6 +15,7 @@ from ..show import values
 from ..trees import paths
 from ..trees.diff import differences
 from ..trees.difference import as_fault
+from ..trees.sorts import check_sorts
 from .shard_call import ShardLeaf
 
 NEW_STATE, METRICS = "out[0]", "out[1]"
@@ -31,6 +32,9 @@ def check_step_return(out: Any, state: Any, name: str) -> list[Fault]:
     if not isinstance(out, tuple) or len(out) != 2:  # noqa: PLR2004  state and metrics
         fact = "a training step must return a pair: the new state, and metrics"
         return [Fault("PTK508", "out", "", "", values.leaf_or_tree(out), "", fact=fact)]
+    unsorted = [*check_sorts(out[0], NEW_STATE), *check_sorts(out[1], METRICS)]
+    if unsorted:
+        return unsorted
     before, after = (jax.tree.map(_shape, tree) for tree in (state, out[0]))
     found = differences(before, after)
     faults = [as_fault(one, name, NEW_STATE) for one in found if one.kind not in {"shape", "dtype"}]

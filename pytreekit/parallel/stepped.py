@@ -57,7 +57,9 @@ class DataParallel(Transformed[P, R]):
         self._name = values.function(written.fun)
         self._known = KnownCalls()
         self._of: dict[int, DataParallel[..., Any]] = {}
-        self._jitted = jax.jit(self._body, donate_argnums=(0,) if written.donate_state else ())
+        self._jitted = jax.jit(
+            self._body, donate_argnums=(0,) if written.donate_state else (), keep_unused=True
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the step over devices.

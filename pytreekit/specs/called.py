@@ -48,6 +48,7 @@ class Called:
     Attributes:
         spec_name: What the spec is called.
         fills: What to propose for an argument that has no entry, in this order.
+        fill: What to propose for a place in an argument that has none.
         of_keywords: The spec of an argument by keyword where the spec is by position, and where
             that stands.
         is_leaf: What counts as a leaf of an argument besides what JAX takes for one.
@@ -60,6 +61,8 @@ class Called:
     fills: ClassVar[tuple[Any, ...]]
     of_keywords: ClassVar[tuple[Any, str]]
     is_leaf: ClassVar[IsLeaf] = None
+
+    fill: ClassVar[Any] = None
 
     fun: Callable[..., Any]
     args: tuple[Any, ...]
@@ -90,7 +93,13 @@ class Called:
         rows = zip(self.values, self.passed, self.specs(), strict=True)
         return tuple(
             Binding(
-                spec, value, argument.name, place, type(self).is_leaf, prefix=self._prefix(argument)
+                spec,
+                value,
+                argument.name,
+                place,
+                type(self).is_leaf,
+                self.fill,
+                self._prefix(argument),
             )
             for value, argument, (spec, place) in rows
         )

@@ -56,7 +56,8 @@ def _missing(call: Called) -> Iterator[Finding]:
         if not its.found and argument.parameter not in call.spec
     ]
     parameters = [argument.parameter for argument, _ in rows]
-    tried = [{**call.spec, **dict.fromkeys(parameters, fill)} for fill in call.fills]
+    named = all(isinstance(key, str) or key is ... for key in call.spec)  # else they do not sort
+    tried = [{**call.spec, **dict.fromkeys(parameters, its)} for its in call.fills if named]
     repairs = tuple(NewSpec(its) for its in tried)  # one for all: the spec is written anew
     for argument, binding in rows:
         fault = Fault(
