@@ -98,7 +98,8 @@ def _ways(found: Classified, judged: Sequence[Verdict], *, only_norms: bool) -> 
         ways.uses[key] = use
         alone = _is_alone(part, use, taken)
         if alone and (only_norms or (how == GHOST and not is_rows(part.sites[0]))):
-            ways.taps[key] = Back(part, use.operand, keeps=not only_norms)
+            in_scan = bool(use.held.levels)
+            ways.taps[key] = Back(part, use.operand, keeps=not only_norms, guards=in_scan)
             continue
         count = len(_step(use).inputs)
         others = {at for at in range(count) for its in taken[key] if at != its}
@@ -163,13 +164,15 @@ class _Came(NamedTuple):
         squares, terms = zip(*(self._taken(part) for part in verdict.parts), strict=True)
         if only_norms:
             return Square(total(squares))
-        return Trace(verdict.parts, shape, list(terms), total(squares))
+        taps = [self.ways.taps[_key(self.uses[part.uses[0]])] for part in verdict.parts]
+        guarded = tuple(isinstance(tap, Back) and tap.guards for tap in taps)
+        return Trace(verdict.parts, shape, guarded, list(terms), total(squares))
 
     def _taken(self, part: Part) -> tuple[Any, list[Factors]]:
         """The square of the norm of a part, and its factors."""
         key = _key(self.uses[part.uses[0]])
         if not isinstance(self.ways.taps[key], Back):
-            terms = [its.balanced() for its in self._terms(part)]
+            terms = self._terms(part)
             return square_of(part, terms), terms
         square, factors = self.back[key]
         turns = [] if factors is None else [factors]

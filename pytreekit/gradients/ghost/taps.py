@@ -47,11 +47,13 @@ class Back(NamedTuple):
         part: What the parameter is made up of: one site.
         operand: Which operand it is there.
         keeps: Whether factors are handed on.
+        guards: Whether what went in is made finite for that: at hand now, another pass later on.
     """
 
     part: Part
     operand: int
     keeps: bool
+    guards: bool
 
     @property
     def stacks(self) -> bool:
@@ -85,9 +87,8 @@ class Back(NamedTuple):
         """The square and the factors, None for these if they are not handed on."""
         [site] = self.part.sites
         factors = site.of_one_turn(others, back)
-        factors = factors.balanced() if self.keeps or self.part.pays else factors
-        found = square_of(self.part, [factors])
-        return found, factors if self.keeps else None
+        kept = factors.guarded() if self.guards else factors
+        return square_of(self.part, [factors]), kept if self.keeps else None
 
 
 def _cotangents(done: Any, parameter: Any, others: list[Any], back: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from ..norms import square_sum
@@ -22,12 +23,14 @@ class Trace:
     Attributes:
         parts: What the parameter is made up of. Static.
         shape: The shape of the parameter. Static.
-        terms: For each part, the factors that each of its sites gives, balanced.
+        guarded: For each part, whether what goes in is finite throughout. Static.
+        terms: For each part, the factors that each of its sites gives.
         squared: The square of the norm.
     """
 
     parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    guarded: tuple[bool, ...] = dataclasses.field(metadata={"static": True})
     terms: list[list[Factors]]
     squared: Array
 
@@ -42,10 +45,11 @@ class Trace:
             weights: The weights, `float[batch]`.
             keep: Which examples to take; the others may be NaN.
         """
-        sums = [
-            weighted_sum(terms, part.sizes, weights, keep)
-            for part, terms in zip(self.parts, self.terms, strict=True)
-        ]
+        sums = []
+        for part, guarded, terms in zip(self.parts, self.guarded, self.terms, strict=True):
+            left = None if guarded else keep
+            good = [Factors(_selected(its.left, left), _selected(its.right, keep)) for its in terms]
+            sums.append(weighted_sum(good, part.sizes, weights))
         return _undone(self.parts, sums, self.shape)
 
 
@@ -62,9 +66,9 @@ class Square:
 
 
 def square_of(part: Part, terms: Sequence[Factors]) -> Array:
-    """The square of the norm of what balanced terms make up, in the way that is less work."""
+    """The square of the norm of what terms make up, in the way that is less work."""
     if part.pays:
-        return square(joined(terms))
+        return square(joined([its.balanced() for its in terms]))
     groups = terms[0].right.shape[0]
     return square_sum(formed(terms, (groups, *part.sizes[1:])))
 
@@ -81,6 +85,13 @@ def gradient(
     """
     sums = [formed(its, part.sizes) for part, its in zip(parts, terms, strict=True)]
     return _undone(parts, sums, shape)
+
+
+def _selected(factor: Array, keep: Array | None) -> Array:
+    """A factor with the batch in front, and zeros for the examples that are not taken."""
+    if keep is None:
+        return factor
+    return jnp.where(jnp.expand_dims(keep, range(1, factor.ndim)), factor, jnp.zeros_like(factor))
 
 
 def _undone(parts: Sequence[Part], sums: Sequence[Array], shape: tuple[int, ...]) -> Array:
