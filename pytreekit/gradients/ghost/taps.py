@@ -46,14 +46,12 @@ class Back(NamedTuple):
     Attributes:
         part: What the parameter is made up of: one site.
         operand: Which operand it is there.
-        keeps: Whether factors are handed on.
-        guards: Whether what went in is made finite for that: at hand now, another pass later on.
+        keeps: Whether factors are handed on, guarded.
     """
 
     part: Part
     operand: int
     keeps: bool
-    guards: bool
 
     @property
     def stacks(self) -> bool:
@@ -87,8 +85,7 @@ class Back(NamedTuple):
         """The square and the factors, None for these if they are not handed on."""
         [site] = self.part.sites
         factors = site.of_one_turn(others, back)
-        kept = factors.guarded() if self.guards else factors
-        return square_of(self.part, [factors]), kept if self.keeps else None
+        return square_of(self.part, [factors]), factors.guarded() if self.keeps else None
 
 
 def _cotangents(done: Any, parameter: Any, others: list[Any], back: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,15 +24,16 @@ class Trace:
     Attributes:
         parts: What the parameter is made up of. Static.
         shape: The shape of the parameter. Static.
-        guarded: For each part, whether what goes in is finite throughout. Static.
-        terms: For each part, the factors that each of its sites gives.
+        guarded: For each part, whether factors are kept, of which those that went in are finite.
+            Static.
+        kept: For each part, these factors; or for each of its sites what they are made of.
         squared: The square of the norm.
     """
 
     parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     guarded: tuple[bool, ...] = dataclasses.field(metadata={"static": True})
-    terms: list[list[Factors]]
+    kept: list[Any]
     squared: Array
 
     def square(self) -> Array:
@@ -46,10 +48,13 @@ class Trace:
             keep: Which examples to take; the others may be NaN.
         """
         sums = []
-        for part, guarded, terms in zip(self.parts, self.guarded, self.terms, strict=True):
-            left = None if guarded else keep
-            good = [Factors(_selected(its.left, left), _selected(its.right, keep)) for its in terms]
-            sums.append(weighted_sum(good, part.sizes, weights))
+        for part, guarded, kept in zip(self.parts, self.guarded, self.kept, strict=True):
+            if guarded:
+                terms = [Factors(kept.left, _selected(kept.right, keep))]
+            else:  # chosen before factors are made, so that none of these is held for long
+                good = jax.tree.map(lambda leaf: _selected(leaf, keep), kept)
+                terms = jax.vmap(functools.partial(terms_of, part))(good)
+            sums.append(weighted_sum(terms, part.sizes, weights))
         return _undone(self.parts, sums, self.shape)
 
 
@@ -63,6 +68,11 @@ class Square:
     def square(self) -> Array:
         """The square of the norm of the gradient of one example."""
         return self.value
+
+
+def terms_of(part: Part, kept: Sequence[tuple[Any, Any]]) -> list[Factors]:
+    """The factors of one example, from what went in at each site and what came back."""
+    return [site.factors(*its) for site, its in zip(part.sites, kept, strict=True)]
 
 
 def square_of(part: Part, terms: Sequence[Factors]) -> Array:
@@ -87,11 +97,12 @@ def gradient(
     return _undone(parts, sums, shape)
 
 
-def _selected(factor: Array, keep: Array | None) -> Array:
-    """A factor with the batch in front, and zeros for the examples that are not taken."""
+def _selected(leaf: Any, keep: Array | None) -> Array:
+    """An array with the batch in front, and zeros for the examples that are not taken."""
+    leaf = jnp.asarray(leaf)
     if keep is None:
-        return factor
-    return jnp.where(jnp.expand_dims(keep, range(1, factor.ndim)), factor, jnp.zeros_like(factor))
+        return leaf
+    return jnp.where(jnp.expand_dims(keep, range(1, leaf.ndim)), leaf, jnp.zeros_like(leaf))
 
 
 def _undone(parts: Sequence[Part], sums: Sequence[Array], shape: tuple[int, ...]) -> Array:
