@@ -209,7 +209,7 @@ class _Reader:
             return False
         [held] = taken.values()
         found = views_of(step.equation, held.view)
-        if found is None:
+        if found is None or not all(view.size for view in found):
             return False
         for slot, view in zip(step.outputs, found, strict=True):
             self._held[slot] = held._replace(view=view)
