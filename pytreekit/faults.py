@@ -42,6 +42,8 @@ CODES: dict[str, str] = {
     "PTK405": "no mask of the examples",
     "PTK406": "an empty batch has no mean",
     "PTK407": "the method clips whole gradients only",
+    "PTK408": "the loss takes in other examples",
+    "PTK409": "the loss has effects in an order",
     "PTK501": "not the mesh that is set",
     "PTK502": "in_specs cannot be inferred",
     "PTK503": "an argument is laid out otherwise",

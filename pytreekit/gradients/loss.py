@@ -16,7 +16,8 @@ from jax import Array
 from ..batching.manual import summed_over, varying_axes
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import SpecError, raise_faults
+from .apart import check_effects, check_unbound
 from .argnums import Argnums
 from .floats import Floats
 from .ghost.instrument import differentiated
@@ -123,9 +124,17 @@ class Loss:
         """The loss of one example, and what else it returns.
 
         Raises:
-            SpecError: PTK403, as soon as the loss has returned anything but a real scalar.
+            SpecError: PTK403, as soon as the loss has returned anything but a real scalar; PTK408
+                for a collective over examples, PTK409 for a callback in an order.
         """
-        out = self.fun(*args, **kwargs)
+        try:
+            out = self.fun(*args, **kwargs)
+        except NameError as error:
+            self.refuse(check_unbound(error))
+            raise
+        except ValueError:  # JAX maps no callback that is ordered
+            self.refuse(self._ordered(args, kwargs))
+            raise
         value, aux = out if self.has_aux and _is_pair(out) else (out, None)
         faults = [] if self.has_aux and not _is_pair(out) else _check_scalar(value)
         if self.has_aux and not _is_pair(out):
@@ -154,10 +163,37 @@ class Loss:
             return self.value(*self.replaced(args, kwargs, floats.with_leaves(leaves)))
 
         if want != GRADIENTS:
-            found = differentiated(of_floats, floats.leaves, only_norms=want == NORMS)
+            only_norms = want == NORMS
+            found = differentiated(
+                of_floats, floats.leaves, only_norms=only_norms, judge=self.judge
+            )
             return Example(found.value, found.aux, found.gradients, floats, real, found.verdicts)
         (value, aux), gradients = jax.value_and_grad(of_floats, has_aux=True)(floats.leaves)
         return Example(value, aux, gradients, floats, real)
+
+    def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Fault]:
+        """PTK409 of a loss that failed."""
+        try:
+            return check_effects(jax.make_jaxpr(lambda: self.fun(*args, **kwargs))())
+        except Exception:  # noqa: BLE001  it fails of itself, and that is told
+            return []
+
+    def judge(self, jaxpr: Any) -> None:
+        """Look at a loss that was traced for one example.
+
+        Raises:
+            SpecError: PTK409.
+        """
+        self.refuse(check_effects(jaxpr))
+
+    def refuse(self, faults: Sequence[Fault]) -> None:
+        """Raise what is wrong with the loss, if there is anything.
+
+        Raises:
+            SpecError: If there is.
+        """
+        when = f"when {values.function(self.fun)} was traced"
+        raise_faults(faults, doing=self.told, when=when)
 
     def mapped_as(
         self, finish: Callable[[Example], Any], *, want: str = GRADIENTS

@@ -25,6 +25,7 @@ from ..specs.hints import with_hints
 from ..specs.rest import marked
 from ..specs.ruled import is_rules
 from ..specs.wrapping import copied
+from .apart import check_collectives
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
 from .loss import GRADIENTS, Example, Loss
@@ -229,12 +230,16 @@ class MappedLoss:
 
         Inside `jax.shard_map`, JAX would sum the gradient of each example over these devices, and
         so over other examples, before anything is done with it.
+
+        Raises:
+            SpecError: PTK408, if the loss takes in examples on other devices.
         """
         if not in_shard_map():
             return args, dict(kwargs)
         mapped = self.values(count=len(args))
-        value, _ = jax.eval_shape(lambda: mapped(*args, **kwargs))
+        closed, (value, _) = jax.make_jaxpr(lambda: mapped(*args, **kwargs), return_shape=True)()
         axes = varying_axes(value)
+        self.loss.refuse(check_collectives(closed.jaxpr, axes))
         floats = self.loss.floats(args, kwargs)
         leaves = [varying_over(jnp.asarray(leaf), axes) for leaf in floats.leaves]
         return self.loss.replaced(args, kwargs, floats.with_leaves(leaves))
