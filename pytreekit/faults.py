@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "PTK407": "the method clips whole gradients only",
     "PTK408": "the loss takes in other examples",
     "PTK409": "the loss has effects in an order",
+    "PTK410": "gradients of examples take too much memory",
     "PTK501": "not the mesh that is set",
     "PTK502": "in_specs cannot be inferred",
     "PTK503": "an argument is laid out otherwise",

@@ -20,9 +20,11 @@ from ..show.errors import SpecError, raise_faults
 from .apart import check_effects, check_unbound
 from .argnums import Argnums
 from .floats import Floats
+from .ghost.classify import classified
 from .ghost.instrument import differentiated
 from .ghost.trace import is_trace
 from .ghost.verdicts import Verdict
+from .ghost.work import LossWork, worked_out
 from .norms import square_sum
 from .where import chosen
 
@@ -194,6 +196,20 @@ class Loss:
         """
         when = f"when {values.function(self.fun)} was traced"
         raise_faults(faults, doing=self.told, when=when)
+
+    def read(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[LossWork, Sequence[Fault]]:
+        """What the loss of an example takes, and PTK409, from its jaxpr."""
+        given = {name: value for name, value in kwargs.items() if name != self.mask}
+        floats = self.floats(args, given)
+
+        def of_floats(leaves: list[Any]) -> tuple[Any, Any]:
+            return self.value(*self.replaced(args, given, floats.with_leaves(leaves)))
+
+        closed = jax.make_jaxpr(of_floats)([jnp.asarray(leaf) for leaf in floats.leaves])
+        found = classified(closed.jaxpr, closed.consts)
+        return worked_out(closed.jaxpr, found), check_effects(closed.jaxpr)
 
     def mapped_as(
         self, finish: Callable[[Example], Any], *, want: str = GRADIENTS

@@ -28,6 +28,7 @@ from ..specs.wrapping import copied
 from .apart import check_collectives
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
+from .ghost.work import LossWork
 from .loss import GRADIENTS, Example, Loss
 
 Args: TypeAlias = tuple[Any, ...]
@@ -77,6 +78,20 @@ class MappedLoss:
     def values(self, chunk_size: int | None = None, *, count: int = 0) -> Vmapped[..., Any]:
         """The loss of each example, and what else it returns."""
         return Vmapped(self.written(self._of_one, chunk_size, count=count))
+
+    def read(
+        self, args: Args, kwargs: Kwargs
+    ) -> tuple[LossWork, Sequence[Fault]]:
+        """What the loss of one example of a call takes, and what is wrong with it."""
+        found: list[tuple[LossWork, Sequence[Fault]]] = []
+
+        def one(*args: Any, **kwargs: Any) -> Any:
+            found[:] = [self.loss.read(args, kwargs)]
+            return jnp.zeros(())
+
+        over = Vmapped(self.written(self.loss.dressed(one), count=len(args)))
+        over.plan(*args, outputs=True, **kwargs)
+        return found[0]
 
     @functools.cached_property
     def _of_one(self) -> Callable[..., Any]:

@@ -30,6 +30,8 @@ class PlannedGradient(NamedTuple):
         how: Under ghost clipping, `"ghost"` if no example has a gradient of its own, `"itself"` if
             each has one, `"unused"` if there is none; else `""`.
         why: What the leaf is used in, or why it is not recognised.
+        flops: How many operations its norm and the sum take, of one example, if that was counted.
+        source: The line of source that decides on it, `"model.py:12 (loss)"`.
     """
 
     argument: str
@@ -40,6 +42,8 @@ class PlannedGradient(NamedTuple):
     bound: str = ""
     how: str = ""
     why: str = ""
+    flops: int = 0
+    source: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +103,7 @@ class GradientPlan:
         bounds = any(leaf.bound for leaf in self.gradients)
         judged = any(leaf.how for leaf in self.gradients)
         columns = ("leaf", "found", "differentiated", "bytes", *["clipped by"] * bounds)
-        columns = (*columns, *["how", "used in"] * judged)
+        columns = (*columns, *["FLOPs", "how", "used in", "at"] * judged)
         rows = [
             (
                 leaf.argument + leaf.path,
@@ -107,11 +111,11 @@ class GradientPlan:
                 f"no: {leaf.left}" if leaf.left else "yes",
                 f"{leaf.bytes:,}",
                 *[leaf.bound] * bounds,
-                *[leaf.how, leaf.why] * judged,
+                *[f"{leaf.flops:,}", leaf.how, leaf.why, leaf.source] * judged,
             )
             for leaf in self.gradients
         ]
-        yield table.Head(self._title(), columns, ("bytes",)), rows
+        yield table.Head(self._title(), columns, ("bytes", "FLOPs")), rows
         yield table.Head("mapped over", LEAF_COLUMNS), leaf_rows(self.examples)
 
 

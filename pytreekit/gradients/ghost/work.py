@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jax.extend.core import JaxprEqn, jaxprs_in_params
 
 from .classify import Classified, Use
-from .equations import equations, source
+from .equations import source
 from .program import aval
 from .sites import Site, is_rows, recognised
 from .verdicts import GHOST, UNUSED, Part, Verdict, verdicts
 
+Number: TypeAlias = int | float
+
 _MOVES = frozenset(
     {"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "rev", "copy", "name"}
 )
+_HELD = 0.3
+"""How much is held of what is made. The rest is made again where it is used, by the compiler."""
+
 _REMAT = frozenset({"remat2", "checkpoint"})
 
 
@@ -32,14 +37,14 @@ class Pass(NamedTuple):
         flops: All operations.
         products: Those of matrix products and convolutions.
         bytes: What is made along the way.
-        held: What of that a backward pass needs, and so is held.
+        held: What of that is held for a backward pass.
         convolves: Whether there is a convolution.
     """
 
-    flops: float = 0
-    products: float = 0
-    bytes: float = 0
-    held: float = 0
+    flops: Number = 0
+    products: Number = 0
+    bytes: Number = 0
+    held: Number = 0
     convolves: bool = False
 
     def plus(self, other: Pass) -> Pass:
@@ -47,7 +52,7 @@ class Pass(NamedTuple):
         sums = [one + its for one, its in zip(self[:4], other[:4], strict=True)]
         return Pass(*sums, self.convolves or other.convolves)
 
-    def times(self, count: float) -> Pass:
+    def times(self, count: Number) -> Pass:
         """The same so many times."""
         return Pass(*[count * its for its in self[:4]], self.convolves)
 
@@ -72,12 +77,12 @@ class LeafWork(NamedTuple):
     how: str
     why: str
     source: str
-    size: float
-    kept: float = 0
-    spread: float = 0
-    formed: float = 0
-    normed: float = 0
-    pairs: float = 0
+    size: Number
+    kept: Number = 0
+    spread: Number = 0
+    formed: Number = 0
+    normed: Number = 0
+    pairs: Number = 0
     recognised: bool = False
     alone: bool = False
 
@@ -94,12 +99,12 @@ class LossWork(NamedTuple):
     """
 
     forward: Pass
-    used: float
+    used: Number
     leaves: tuple[LeafWork, ...]
     effects: bool
 
     @property
-    def backward(self) -> float:
+    def backward(self) -> Number:
         """The operations of the backward pass, without gradients of parameters."""
         its = self.forward
         return its.flops + max(its.products - self.used, 0)
@@ -135,28 +140,29 @@ def _of(equation: JaxprEqn) -> Pass:
         whole = inner[0]
         for its in inner[1:]:
             whole = whole.plus(its)
-        whole = whole.times(equation.params.get("length", 1) if name == "scan" else 1)
+        if name == "scan":  # nothing is made again, and all turns are held
+            return whole._replace(held=whole.held / _HELD).times(equation.params["length"])
         return whole._replace(held=_bytes(equation.outvars)) if name in _REMAT else whole
     if name in _MOVES:
         return Pass()
     made = _bytes(equation.outvars)
     if name == "dot_general":
         flops = _of_product(equation)
-        return Pass(flops, flops, made, made)
+        return Pass(flops, flops, made, _HELD * made)
     if name == "conv_general_dilated":
         flops = _of_convolution(equation)
-        return Pass(flops, flops, made, made, convolves=True)
+        return Pass(flops, flops, made, _HELD * made, convolves=True)
     flops = max((_size(its) for its in (*equation.invars, *equation.outvars)), default=0)
-    return Pass(flops, 0, made, made)
+    return Pass(flops, 0, made, _HELD * made)
 
 
-def _of_product(equation: JaxprEqn) -> float:
+def _of_product(equation: JaxprEqn) -> Number:
     (summed, _), _ = equation.params["dimension_numbers"]
     shape = aval(equation.invars[0]).shape
     return 2.0 * _size(equation.outvars[0]) * math.prod(shape[at] for at in summed)
 
 
-def _of_convolution(equation: JaxprEqn) -> float:
+def _of_convolution(equation: JaxprEqn) -> Number:
     kernel = aval(equation.invars[1])
     out = kernel.shape[equation.params["dimension_numbers"].rhs_spec[0]]
     return 2.0 * _size(equation.outvars[0]) * kernel.size / max(out, 1)
@@ -178,7 +184,7 @@ def _leaf(variable: Any, verdict: Verdict, uses: Sequence[Use], found: Classifie
     return LeafWork(verdict.how, verdict.why, where, size, kept, *sums, True, alone)  # noqa: FBT003
 
 
-def _part(part: Part) -> tuple[float, float, float, float]:
+def _part(part: Part) -> tuple[Number, Number, Number, Number]:
     """`spread`, `formed`, `normed` and `pairs` of a part of a parameter."""
     groups, into, out = map(float, part.sizes)
     positions = float(part.positions)
@@ -191,7 +197,7 @@ def _part(part: Part) -> tuple[float, float, float, float]:
     return 4 * groups * positions * wide, formed, 2 * pairs * wide, 8 * pairs
 
 
-def _kept(use: Use, found: Classified) -> float:
+def _kept(use: Use, found: Classified) -> Number:
     """The bytes that are kept at a use: the other operands, and what comes back."""
     if use.step is None:
         return 0.0
@@ -213,7 +219,7 @@ def _size(atom: Any) -> int:
     return math.prod(getattr(aval(atom), "shape", ()))
 
 
-def _bytes(atoms: Sequence[Any]) -> float:
+def _bytes(atoms: Sequence[Any]) -> Number:
     return float(sum(_size(its) * _width(aval(its)) for its in atoms))
 
 
