@@ -1,5 +1,4 @@
-"""Losses that look at other examples, or act in an order, are refused; derivatives of clipped
-gradients are those of the sum by hand."""
+"""Losses that take in other examples, or act in an order, are refused by operation and line."""
 
 from __future__ import annotations
 
@@ -14,9 +13,6 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
-
-from .ghost_cases import CASES
-from .telling import apart, quickly
 
 W, XS = jnp.ones(3), jnp.arange(6.0).reshape(2, 3)
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
@@ -47,7 +43,7 @@ def test_a_collective_over_the_examples(loss, method):
     over = ptk.clipped_grad(loss, 1.0, method=method)
     code, title, note = told(over, W, XS)
     name = "axis_index" if loss is indexed else "pmean"
-    line = loss.__code__.co_firstlineno + 1 if loss is indexed else 28
+    line = (loss if loss is indexed else centred).__code__.co_firstlineno + 1
     assert (code, title) == ("PTK408", f"{name} over 'batch' takes in other examples")
     assert note.startswith(f"at test_gradients_apart.py:{line} (")
     assert [fault.code for fault in over.check(W, XS)] == ["PTK408"]

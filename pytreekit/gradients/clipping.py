@@ -102,7 +102,8 @@ class ClippedGrad(Generic[P]):
         args, kwargs = mapped.varying(args, kwargs)
         floats = mapped.loss.floats(args, kwargs)
         choice = self._choice(mapped, call, floats)
-        self._refuse(mapped, call, choice)
+        if choice.faults or self._options.strict:
+            mapped.loss.refuse(self._wrong(mapped, call, choice))
         clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
         given = args, kwargs, self._groups(call, floats), choice.chunk_size
         if choice.method in IN_TWO:
@@ -128,7 +129,7 @@ class ClippedGrad(Generic[P]):
         call = mapped.checked(args, kwargs, look=True)
         floats = mapped.loss.floats(args, kwargs)
         choice, groups = self._choice(mapped, call, floats), self._options.clip_norms.groups
-        self._refuse(mapped, call, choice)
+        mapped.loss.refuse(self._wrong(mapped, call, choice))
         entries = [groups[number].place for number in self._groups(call, floats)]
         size, gradients, examples = self._planned(mapped, call, choice, entries)
         return ClipPlan(
@@ -184,15 +185,6 @@ class ClippedGrad(Generic[P]):
         size, gradients, _ = self._planned(mapped, call, choice)
         at_once = min(choice.chunk_size or size, size)
         return check_memory(gradients, at_once, memory, choice.method)
-
-    def _refuse(self, mapped: MappedLoss, call: Call, choice: Choice) -> None:
-        """Raise what is wrong with how a call would be done.
-
-        Raises:
-            SpecError: PTK409 or PTK410.
-        """
-        if choice.faults or self._options.strict:
-            mapped.loss.refuse(self._wrong(mapped, call, choice))
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
         names = self._mapped.names(call)
