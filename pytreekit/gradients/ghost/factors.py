@@ -70,13 +70,23 @@ class Factors(NamedTuple):
         """The factors in each other's place."""
         return Factors(self.right, self.left)
 
-    def scaled(self) -> tuple[Factors, Array]:
-        """Factors with no entry above 1, and what their products are to be multiplied with."""
-        right, scale = _scaled(self.right)
+    def balanced(self) -> Factors:
+        """The same products of factors that square within range, as far as the products do.
+
+        What goes in has entries of about 1 at most. Where one is not finite, zeros stand for all,
+        and what comes back is not finite either: a weight of 0 then leaves none of it.
+        """
         if self.is_rows:
-            return Factors(self.left, right), scale
-        left, other = _scaled(self.left)
-        return Factors(left, right), scale * other
+            return self
+        # A power of 2, so that nothing is rounded.
+        bits = jnp.finfo(self.left.dtype).nexp
+        largest = jnp.max(jnp.abs(self.left), axis=None, initial=0)
+        scale = lax.stop_gradient(lax.reduce_precision(largest, bits, 0))
+        scale = jnp.where(scale == 0, jnp.ones_like(scale), scale)
+        left = jnp.where(jnp.isfinite(scale), self.left / scale, jnp.zeros_like(self.left))
+        # The range of float16 is small.
+        wide = jnp.promote_types(self.right.dtype, jnp.bfloat16)
+        return Factors(left, self.right.astype(wide) * scale.astype(wide))
 
 
 def joined(terms: Sequence[Factors]) -> list[Factors]:
@@ -90,26 +100,29 @@ def joined(terms: Sequence[Factors]) -> list[Factors]:
 
 
 def square(terms: Sequence[Factors]) -> Array:
-    """The square of the norm of a sum of outer products, of one example."""
-    scaled, scales = zip(*(its.scaled() for its in terms), strict=True)
+    """The square of the norm of a sum of outer products, of one example.
+
+    Args:
+        terms: Balanced factors, of products, of rows, or of both in that order.
+    """
     if len(terms) == 1:
-        [its], [scale] = scaled, scales
+        [its] = terms
         found = _square_of_rows(its) if its.is_rows else _square_of_products(its)
     else:
-        scale = jnp.max(jnp.stack(scales))
-        products, rows = (
-            Factors(its.left, its.right * (own / scale))
-            for its, own in zip(scaled, scales, strict=True)
-        )
+        products, rows = terms
         between = _pairs(products.right, rows.right) * _looked_up(products.left, rows.left)
         found = _square_of_products(products) + _square_of_rows(rows) + 2 * jnp.sum(between)
-    return jnp.maximum(found, 0) * jnp.square(scale)  # rounding may leave less than 0
+    return jnp.maximum(found, 0)  # rounding may leave less than 0
 
 
 def _square_of_products(its: Factors) -> Array:
     if its.left.shape[1] == 1:
-        return jnp.sum(jnp.sum(its.left**2, (1, 2)) * jnp.sum(its.right**2, (1, 2)))
+        return jnp.sum(_squares(its.left) * _squares(its.right))
     return jnp.sum(_pairs(its.left, its.left) * _pairs(its.right, its.right))
+
+
+def _squares(factor: Array) -> Array:
+    return jnp.sum(jnp.square(factor.astype(accumulator(factor.dtype))), (1, 2))
 
 
 def _square_of_rows(its: Factors) -> Array:
@@ -117,7 +130,8 @@ def _square_of_rows(its: Factors) -> Array:
     same = its.left[:, :, None] == its.left[:, None, :]
     first = jnp.argmax(same, axis=2)
     groups = jnp.arange(first.shape[0])[:, None]
-    return jnp.sum(jnp.zeros_like(its.right).at[groups, first].add(its.right) ** 2)
+    right = its.right.astype(accumulator(its.right.dtype))
+    return jnp.sum(jnp.zeros_like(right).at[groups, first].add(right) ** 2)
 
 
 def _looked_up(left: Array, rows: Array) -> Array:
@@ -137,18 +151,27 @@ def formed(terms: Sequence[Factors], sizes: tuple[int, int, int]) -> Array:
     return sum(parts[1:], parts[0])
 
 
-def weighted_sum(terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array) -> Array:
+def weighted_sum(
+    terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array, keep: Array | None
+) -> Array:
     """The sum over a batch of sums of outer products, each times its weight.
 
     Args:
-        terms: With the batch in front.
+        terms: Balanced factors, with the batch in front.
         sizes: The numbers of groups, of what goes in and of what comes out.
         weights: The weight of each example.
+        keep: Which examples to take; the others may be NaN, which a weight of 0 would not undo.
     """
+
+    def along(of_each: Array) -> Array:
+        return of_each[:, None, None, None]
+
     parts = []
     for left, right in terms:
         dtype = accumulator(jnp.result_type(right))
-        weighted = right.astype(dtype) * weights.astype(dtype)[:, None, None, None]
+        weighted = right.astype(dtype) * along(weights.astype(dtype))
+        if keep is not None:
+            weighted = jnp.where(along(keep), weighted, jnp.zeros_like(weighted))
         # All positions of all examples in a row: one large product is fast.
         parts.append(_summed(_in_a_row(left), _in_a_row(weighted), sizes))
     return sum(parts[1:], parts[0])
@@ -175,12 +198,6 @@ def _in_a_row(factor: Array) -> Array:
 def _pairs(one: Array, other: Array) -> Array:
     """The products of all pairs of positions."""
     over_entries = (((2,), (2,)), ((0,), (0,)))
-    return lax.dot_general(one, other, over_entries, precision=lax.Precision.HIGHEST)
-
-
-def _scaled(factor: Array) -> tuple[Array, Array]:
-    """A factor with no entry above 1, and what it was divided by: squares stay in range."""
-    factor = factor.astype(accumulator(factor.dtype))
-    largest = lax.stop_gradient(jnp.max(jnp.abs(factor), initial=0))
-    scale = jnp.where(largest > 0, largest, jnp.ones_like(largest))
-    return factor / scale, scale
+    wide = accumulator(jnp.result_type(one, other))
+    how = {"precision": lax.Precision.HIGHEST, "preferred_element_type": wide}
+    return lax.dot_general(one, other, over_entries, **how)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..norms import accumulator, total
+from ..norms import total
 from .classify import Classified, Use, classified
+from .factors import Factors
 from .program import Taps
-from .taps import Norm, Probe
-from .trace import Square, Trace
+from .sites import is_rows
+from .taps import Back, Probe
+from .trace import Square, Trace, gradient, square_of
 from .verdicts import GHOST, ITSELF, Part, Verdict, verdicts
 
 
@@ -74,44 +76,35 @@ def differentiated(
             gradients.append(of_itself[at])
         elif not its.parts:
             gradients.append(jnp.zeros_like(leaf))
-        elif at in ways.normed:
-            uses = [found.uses[at][use] for part in its.parts for use in part.uses]
-            gradients.append(Square(total([back[_key(use)] for use in uses])))
         else:
-            trace = Trace(its.parts, leaf.shape, _kept(its.parts, found.uses[at], kept, back))
-            gradients.append(trace if its.how == GHOST or only_norms else trace.formed())
+            came = _Came(found.uses[at], ways, kept, back)
+            gradients.append(came.gradient(its, leaf.shape, only_norms=only_norms))
     return Differentiated(value, aux, gradients, judged)
 
 
 class _Ways(NamedTuple):
-    """How traces are taken: the taps by slots, the scans around each, and what is only normed."""
+    """How traces are taken: the taps by slots, and where each is."""
 
     taps: dict[int, Any]
-    levels: dict[int, tuple[int, ...]]
-    normed: set[int]
+    uses: dict[int, Use]
 
 
 def _ways(found: Classified, judged: Sequence[Verdict], *, only_norms: bool) -> _Ways:
     """The taps for all parameters that are recognised."""
-    pairs = enumerate(zip(judged, found.uses, strict=True))
     sites = [
-        (leaf, part, use) for leaf, (its, uses) in pairs
+        (its.how, part, use) for its, uses in zip(judged, found.uses, strict=True)
         for part in its.parts for use in [uses[at] for at in part.uses]
     ]  # fmt: skip
     taken: dict[int, set[int]] = {}
     for _, _, use in sites:
         taken.setdefault(_key(use), set()).add(use.operand)
-    normed = {
-        leaf
-        for leaf, its in itertools.groupby(sites, lambda its: its[0])
-        if only_norms and all(_is_alone(part, use, taken) for _, part, use in its)
-    }
-    ways = _Ways({}, {}, normed)
-    for leaf, part, use in sites:
+    ways = _Ways({}, {})
+    for how, part, use in sites:
         key = _key(use)
-        ways.levels[key] = tuple(its.turns for its in use.held.levels)
-        if leaf in normed:
-            ways.taps[key] = Norm(part, use.operand)
+        ways.uses[key] = use
+        alone = _is_alone(part, use, taken)
+        if alone and (only_norms or (how == GHOST and not is_rows(part.sites[0]))):
+            ways.taps[key] = Back(part, use.operand, keeps=not only_norms)
             continue
         count = len(_step(use).inputs)
         others = {at for at in range(count) for its in taken[key] if at != its}
@@ -138,20 +131,64 @@ def _data(found: Classified, ways: _Ways) -> dict[int, Any]:
     """The zeros that taps take."""
     data = {}
     for key, tap in ways.taps.items():
-        its = found.avals[key]
-        wide = accumulator(its.dtype)
-        shape = (*ways.levels[key], *its.shape)
-        data[key] = jnp.zeros(shape, its.dtype) if tap.stacks else jnp.zeros((), wide)
+        use, its = ways.uses[key], found.avals[key]
+        its = jax.ShapeDtypeStruct(its.shape, its.dtype)
+        if isinstance(tap, Back):
+            inputs = enumerate(_step(use).inputs)
+            others = [found.avals[slot] for at, slot in inputs if at != use.operand]
+            given = [jax.ShapeDtypeStruct(other.shape, other.dtype) for other in others]
+            its = jax.eval_shape(tap.taken, given, its)
+        turns = tuple(its.turns for its in use.held.levels) if tap.stacks else ()
+        data[key] = jax.tree.map(functools.partial(_zeros, turns), its)
     return data
 
 
-def _kept(
-    parts: Sequence[Part], uses: Sequence[Use], kept: dict[int, Any], back: dict[int, Any]
-) -> list[list[tuple[Any, Any]]]:
-    """What each site of each part is made up of."""
+def _zeros(turns: tuple[int, ...], its: Any) -> Any:
+    return jnp.zeros((*turns, *its.shape), its.dtype)
 
-    def of(use: Use) -> tuple[Any, Any]:
+
+class _Came(NamedTuple):
+    """What came of the taps of one parameter.
+
+    Attributes:
+        uses: Its uses.
+        ways: The taps.
+        kept: What went in there, by slot.
+        back: What came back there, by slot.
+    """
+
+    uses: Sequence[Use]
+    ways: _Ways
+    kept: dict[int, Any]
+    back: dict[int, Any]
+
+    def gradient(self, verdict: Verdict, shape: tuple[int, ...], *, only_norms: bool) -> Any:
+        """The gradient with regard to the parameter, or what stands in its place."""
+        if verdict.how != GHOST and not only_norms:
+            return gradient(verdict.parts, [self._terms(part) for part in verdict.parts], shape)
+        squares, terms = zip(*(self._taken(part) for part in verdict.parts), strict=True)
+        if only_norms:
+            return Square(total(squares))
+        return Trace(verdict.parts, shape, list(terms), total(squares))
+
+    def _taken(self, part: Part) -> tuple[Any, list[Factors]]:
+        """The square of the norm of a part, and its factors."""
+        key = _key(self.uses[part.uses[0]])
+        if not isinstance(self.ways.taps[key], Back):
+            terms = [its.balanced() for its in self._terms(part)]
+            return square_of(part, terms), terms
+        square, factors = self.back[key]
+        turns = [] if factors is None else [factors]
+        return jnp.sum(square), [
+            Factors(*(its.reshape(-1, *its.shape[-2:]) for its in both)) for both in turns
+        ]
+
+    def _terms(self, part: Part) -> list[Factors]:
+        return [
+            site.factors(*self._of(self.uses[at]))
+            for site, at in zip(part.sites, part.uses, strict=True)
+        ]
+
+    def _of(self, use: Use) -> tuple[list[Any], Any]:
         inputs = enumerate(_step(use).inputs)
-        return [kept[slot] for at, slot in inputs if at != use.operand], back[_key(use)]
-
-    return [[of(uses[at]) for at in part.uses] for part in parts]
+        return [self.kept[slot] for at, slot in inputs if at != use.operand], self.back[_key(use)]

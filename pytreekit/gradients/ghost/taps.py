@@ -2,7 +2,9 @@
 
 A zero is added to what comes out. The gradient with regard to that zero is what comes back there,
 so that one backward pass gives all traces. Or the norm is taken on the spot, in the backward pass,
-and handed on as the gradient of a number that nothing depends on: then nothing is kept.
+and handed on as the gradient of a number that nothing depends on. If factors are wanted as well,
+they are handed on in the same way: they are then those that the norm is made of, and in a scan are
+at hand when it is taken.
 """
 
 from __future__ import annotations
@@ -38,45 +40,54 @@ class Probe(NamedTuple):
         return out + data, {step.inputs[at]: values[at] for at in self.operands}
 
 
-class Norm(NamedTuple):
-    """Takes the square of the norm of a gradient where that comes back.
+class Back(NamedTuple):
+    """Takes the square of the norm of a gradient where that comes back, and maybe its factors.
 
     Attributes:
         part: What the parameter is made up of: one site.
         operand: Which operand it is there.
+        keeps: Whether factors are handed on.
     """
 
     part: Part
     operand: int
+    keeps: bool
 
     @property
     def stacks(self) -> bool:
-        """All turns of a scan add to the same number."""
-        return False
+        """Each turn of a scan has factors of its own; norms add to the same number."""
+        return self.keeps
 
     def __call__(self, step: Step, values: list[Any], data: Any) -> tuple[Any, dict[int, Any]]:
         """What comes out; nothing is kept."""
-        [site], operand = self.part.sites, self.operand
+        operand = self.operand
 
         def done(parameter: Any, others: list[Any]) -> Any:
             [out] = step.done([*others[:operand], parameter, *others[operand:]])
             return out
 
         @jax.custom_vjp
-        def tapped(number: Any, parameter: Any, others: list[Any]) -> Any:
+        def tapped(data: Any, parameter: Any, others: list[Any]) -> Any:
             return done(parameter, others)
 
-        def forward(number: Any, parameter: Any, others: list[Any]) -> tuple[Any, Any]:
+        def forward(data: Any, parameter: Any, others: list[Any]) -> tuple[Any, Any]:
             return done(parameter, others), (parameter, others)
 
         def backward(kept: Any, back: Any) -> tuple[Any, Any, Any]:
             parameter, others = kept
-            found = square_of(self.part, [site.of_one_turn(others, back)]).astype(data.dtype)
-            return found, jnp.zeros_like(parameter), _cotangents(done, parameter, others, back)
+            return self.taken(others, back), None, _cotangents(done, parameter, others, back)
 
         tapped.defvjp(forward, backward)
         others = [value for at, value in enumerate(values) if at != operand]
         return tapped(data, values[operand], others), {}
+
+    def taken(self, others: list[Any], back: Any) -> tuple[Any, Any]:
+        """The square and the factors, None for these if they are not handed on."""
+        [site] = self.part.sites
+        factors = site.of_one_turn(others, back)
+        factors = factors.balanced() if self.keeps or self.part.pays else factors
+        found = square_of(self.part, [factors])
+        return found, factors if self.keeps else None
 
 
 def _cotangents(done: Any, parameter: Any, others: list[Any], back: Any) -> list[Any]:

@@ -81,8 +81,11 @@ class View(NamedTuple):
             gradient: That of the view.
             shape: The shape of the parameter.
         """
-        back = [at for at, (_, stride) in enumerate(self.dims) if stride < 0]
-        gradient, view = jnp.flip(gradient, back), self.reversed(back)
+        several = [at for at, (size, _) in enumerate(self.dims) if size != 1]
+        view = self.transposed(several)  # how far apart a single entry is says nothing
+        gradient = gradient.reshape(view.shape)
+        back = [at for at, (_, stride) in enumerate(view.dims) if stride < 0]
+        gradient, view = jnp.flip(gradient, back), view.reversed(back)
         order = sorted(range(len(view.dims)), key=lambda at: -view.dims[at][1])
         gradient, dims = gradient.transpose(order), view.transposed(order).dims
         if self.size == math.prod(shape):
