@@ -138,13 +138,13 @@ def _best(asked: Asked, estimates: Estimates, methods: tuple[str, ...]) -> Choic
     fitting = [way for way in best if fits(way)]
     found = min(fitting, key=_cost) if fitting else min(best, key=_memory)
     told = sorted(best, key=_cost)
-    reason = f"estimated to take {found.memory / 2**20:,.1f} MiB"
-    if len(told) > 1:
-        others = [f"{its.cost / found.cost:.2g} times by {its.method!r}" for its in told
-                  if its is not found]  # fmt: skip
-        reason += f", and the time {values.listing(others)}"
+    reason = f"it is estimated to take {found.memory / 2**20:,.1f} MiB"
     if not fitting:
-        reason += ": nothing takes less, and that is more than it should be"
+        reason += ", more than it should, and all else takes more"
+    elif len(told) > 1:
+        others = [f"{its.method!r} {its.cost / found.cost:.2f} times" for its in told
+                  if its is not found]  # fmt: skip
+        reason += f", and of its time {', '.join(others)}"
     return Choice(found.method, found.chunk_size, reason, tuple(told))
 
 

@@ -169,7 +169,7 @@ class ClippedGrad(Generic[P]):
     ) -> tuple[Any, tuple[PlannedGradient, ...], tuple[PlannedLeaf, ...]]:
         """The number of examples, the leaves that are differentiated, and all others."""
         size, gradients, examples = planned(mapped.loss, call, entries)
-        if choice.method in READ:
+        if choice.method in READ or choice.estimates:
             work = self._readings.of(mapped, call.args, call.kwargs).work
             gradients = gradients if work is None else judged(gradients, work, choice.method)
         return size, gradients, examples

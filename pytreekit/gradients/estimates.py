@@ -158,7 +158,7 @@ class Estimates:
 def taken(leaf: LeafWork, method: str) -> Taken:
     """What one parameter takes, of one example, by a method."""
     if method == MATERIALIZE or not leaf.recognised:
-        return Taken(leaf.formed, 3 * leaf.size, leaf.size, 0)
+        return Taken(leaf.formed, (3 + 2 * leaf.added) * leaf.size, leaf.size, 0)
     if method == TWO_PASS and leaf.alone:
         if leaf.how == IS_GHOST:
             return Taken(leaf.normed, leaf.spread + leaf.pairs, 0, 0)

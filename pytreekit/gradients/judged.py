@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ..faults import Fault
 from ..show import values
-from .choice import MATERIALIZE, TWO_PASS
+from .choice import READ, TWO_PASS
 from .estimates import taken
-from .ghost.verdicts import GHOST, UNUSED
+from .ghost.verdicts import GHOST, ITSELF, UNUSED
 from .ghost.work import LeafWork, LossWork
 from .plan import PlannedGradient
 
@@ -28,11 +28,13 @@ def judged(
 
 
 def _judged(leaf: PlannedGradient, its: LeafWork, method: str) -> PlannedGradient:
-    size = leaf.bytes
-    if its.how == GHOST:
+    size, how = leaf.bytes, its.how
+    if how == GHOST and method not in READ:
+        how = ITSELF
+    elif how == GHOST:
         size = _NUMBER if method == TWO_PASS and its.alone else int(its.kept)
     flops = int(taken(its, method).flops)
-    return leaf._replace(how=its.how, why=its.why, bytes=size, flops=flops, source=its.source)
+    return leaf._replace(how=how, why=its.why, bytes=size, flops=flops, source=its.source)
 
 
 _NUMBER = 4
@@ -62,14 +64,14 @@ def check_memory(
 
 
 def _fault(leaf: PlannedGradient, at_once: int, memory: int, method: str) -> Fault:
-    size = f"{at_once * leaf.bytes / 2**20:,.1f} MiB"
-    fact = f"the gradients of {values.count(at_once, 'example')} take {size}"
+    its = values.count(at_once, "example")
+    fact = f"the gradients of {its} take {at_once * leaf.bytes:,} bytes"
     note = "; ".join(_why(leaf, method))
     place = leaf.argument, leaf.path, "memory", leaf.found, str(memory)
     return Fault("PTK410", *place, fact=fact, note=note)
 
 
 def _why(leaf: PlannedGradient, method: str) -> Iterator[str]:
-    yield leaf.why or f"method={method!r} forms them" if method == MATERIALIZE else leaf.why
-    if leaf.source:
+    yield leaf.why if method in READ else f"method={method!r} forms them"
+    if leaf.source and method in READ:
         yield f"at {leaf.source}"

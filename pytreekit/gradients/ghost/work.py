@@ -72,6 +72,7 @@ class LeafWork(NamedTuple):
         pairs: The bytes of products of pairs of positions.
         recognised: Whether all of its uses are.
         alone: Whether its norm can be taken on the spot.
+        added: How often a gradient that is formed is added to, in the turns of a scan.
     """
 
     how: str
@@ -85,6 +86,7 @@ class LeafWork(NamedTuple):
     pairs: Number = 0
     recognised: bool = False
     alone: bool = False
+    added: Number = 0
 
 
 class LossWork(NamedTuple):
@@ -172,7 +174,7 @@ def _leaf(variable: Any, verdict: Verdict, uses: Sequence[Use], found: Classifie
     its = aval(variable)
     size = float(its.size * its.dtype.itemsize)
     where = "" if verdict.how == UNUSED else _cause(uses)
-    leaf = LeafWork(verdict.how, verdict.why, where, size)
+    leaf = LeafWork(verdict.how, verdict.why, where, size, added=sum(map(_added, uses)))
     if not verdict.parts:
         return leaf
     taken = [use for part in verdict.parts for use in [uses[at] for at in part.uses]]
@@ -181,7 +183,15 @@ def _leaf(variable: Any, verdict: Verdict, uses: Sequence[Use], found: Classifie
     alone = all(len(part.sites) == 1 for part in verdict.parts) and not any(
         level.dim is None for use in taken for level in use.held.levels
     )
-    return LeafWork(verdict.how, verdict.why, where, size, kept, *sums, True, alone)  # noqa: FBT003
+    spread, formed, normed, pairs = sums
+    return leaf._replace(kept=kept, spread=spread, formed=formed, normed=normed, pairs=pairs,
+                         recognised=True, alone=alone)  # fmt: skip
+
+
+def _added(use: Use) -> Number:
+    """How often what a use gives is added to a gradient, within scans that have all of it."""
+    turns = math.prod(its.turns for its in use.held.levels if its.dim is None)
+    return turns if turns > 1 else 0
 
 
 def _part(part: Part) -> tuple[Number, Number, Number, Number]:
