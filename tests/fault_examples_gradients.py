@@ -185,7 +185,8 @@ def _() -> Any:
 
 @example("PTK410")
 def _() -> Any:
-    over = ptk.clipped_grad(loss, 1.0, method="ghost", memory=16, strict=True)
+    options: Any = {"method": "ghost", "chunk_size": 8, "memory": 16, "strict": True}
+    over = ptk.clipped_grad(loss, 1.0, **options)
     return over.plan({"w": jnp.ones(3), "b": jnp.ones(())}, XS, YS)
 
 
