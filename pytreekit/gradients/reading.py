@@ -45,11 +45,13 @@ class Readings:
         if known is None:
             known = {}
             self._known.put(structure, known)
-        if key not in known:
+        found = known.get(key)
+        if found is None:
+            found = read(mapped, args, kwargs)
             if len(known) >= _MOST:
                 known.clear()
-            known[key] = read(mapped, args, kwargs)
-        return known[key]
+            known[key] = found
+        return found
 
 
 def read(mapped: MappedLoss, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
@@ -62,6 +64,8 @@ def read(mapped: MappedLoss, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def _kind(leaf: Any) -> Any:
-    """What of a leaf can make a difference: of what is no array, that it is the same."""
+    """What of a leaf can make a difference: its shape and dtype, or which Python object it is."""
     aval = values.typeof(leaf)
+    if isinstance(leaf, bool | int | str):  # which may decide what a loss does
+        return type(leaf), leaf
     return id(leaf) if aval is None else (tuple(aval.shape), str(aval.dtype))
