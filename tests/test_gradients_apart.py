@@ -58,7 +58,8 @@ def test_a_name_that_is_none_of_an_axis_is_an_error_of_python():
 MESH = jax.make_mesh((2,), ("data",), (AxisType.Auto,), devices=jax.devices()[:2])
 
 
-def of_each(call, w, given, out=P("data")):
+def of_each(call, w, given, out=None):
+    out = P("data") if out is None else out
     on_each = jax.shard_map(call, mesh=MESH, in_specs=(w, given), out_specs=out)
     return functools.partial(jax.eval_shape, on_each)
 

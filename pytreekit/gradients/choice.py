@@ -24,6 +24,7 @@ from .estimates import (
     Estimates,
     machine,
 )
+from .ghost.work import Number
 from .reading import Reading
 
 AUTO = "auto"
@@ -73,6 +74,12 @@ class Asked(NamedTuple):
     memory: int | None = None
     several: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the method or the size of the chunks is to be chosen."""
+        by_size = self.method == CHUNKED or self.memory is not None
+        return self.method == AUTO or (self.chunk_size is None and by_size)
+
 
 def chosen(
     asked: Asked,
@@ -91,25 +98,29 @@ def chosen(
         bytes_each: What the gradient of one takes.
         sharded: Whether the batch is split over an Explicit mesh axis, which no chunk can be.
     """
-    method, chunk_size = asked.method, asked.chunk_size
     no_ghost = no_ghosts(sharded=sharded)
+    if no_ghost and asked.method in READ:
+        name = MATERIALIZE if asked.method == GHOST else CHUNKED
+        return Choice(name, asked.chunk_size, no_ghost)
     if no_ghost:
-        if method in READ:
-            return Choice(MATERIALIZE if method == GHOST else CHUNKED, chunk_size, no_ghost)
         return _unread(asked, size=size, bytes_each=bytes_each, whole=sharded)
-    is_open = method == AUTO or (chunk_size is None and (method == CHUNKED or asked.memory))
-    if not is_open and method != CHUNKED:
-        return Choice(method, chunk_size, "")
-    if not isinstance(size, int) or (method == AUTO and size * bytes_each <= SO_LITTLE):
+    if not asked.is_open and asked.method != CHUNKED:
+        return Choice(asked.method, asked.chunk_size, "")
+    is_little = asked.method == AUTO and size * bytes_each <= SO_LITTLE
+    if is_little or not isinstance(size, int):
         return _unread(asked, size=size, bytes_each=bytes_each)
-    reading = read()
-    faults = reading.faults if method in IN_TWO else ()
-    if reading.work is None or faults or (reading.faults and method == AUTO):
+    return _from(read(), asked, size=size, bytes_each=bytes_each)
+
+
+def _from(reading: Reading, asked: Asked, *, size: int, bytes_each: int) -> Choice:
+    """What is to be done with a loss that was read."""
+    faults = reading.faults if asked.method in IN_TWO else ()
+    if reading.work is None or faults or (reading.faults and asked.method == AUTO):
         found = _unread(asked, size=size, bytes_each=bytes_each)
         why = reading.failed or ", ".join(fault.title for fault in reading.faults)
         return found._replace(reason=f"{why}; {found.reason}", faults=faults)
-    if not is_open:
-        return Choice(method, chunk_size, "")
+    if not asked.is_open:
+        return Choice(asked.method, asked.chunk_size, "")
     methods = _methods(asked, effects=reading.work.effects)
     return _best(asked, Estimates(reading.work, size, machine()), methods)
 
@@ -148,12 +159,12 @@ def _best(asked: Asked, estimates: Estimates, methods: tuple[str, ...]) -> Choic
     return Choice(found.method, found.chunk_size, reason, tuple(told))
 
 
-def _cost(its: Estimate) -> float:
+def _cost(its: Estimate) -> Number:
     return its.cost
 
 
-def _memory(its: Estimate) -> float:
-    return its.memory
+def _memory(its: Estimate) -> tuple[Number, Number]:
+    return its.memory, its.cost
 
 
 def _unread(asked: Asked, *, size: Any, bytes_each: int, whole: bool = False) -> Choice:

@@ -261,10 +261,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
             is differentiated for each example, as `.plan(...)` tells. `"chunked"` takes the norms
             `chunk_size` at a time, and then one gradient of the losses, each times its weight: it
             needs little more memory than an ordinary gradient does, and twice the time or more; not
-            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"` is
-            the first, in chunks where gradients side by side would take much memory.
+            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"`
+            counts what each of them would take, from the shapes in the loss, and is the one that
+            should be fastest, in chunks where that helps; `.plan(...)` has the figures.
         chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
             all, as do `"ghost"` and `"two_pass"`, the other methods as many as `.plan(...)` says.
+        memory: How many bytes a call should take, beside parameters and batch, as far as that can
+            be counted: what is left open of `method` and `chunk_size` is chosen so.
+        strict: Whether gradients of single examples that exceed `memory` are a fault, PTK410, which
+            names the leaf and the line of the loss that makes it necessary to form them.
         reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
@@ -284,7 +289,7 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
 
     Raises:
         SpecError: PTK001, PTK105, PTK107, PTK110, PTK404, PTK405 or PTK407 for a wrong option. When
-            called: PTK401 to PTK403, PTK405, PTK406, and what `ptk.vmap` raises.
+            called: PTK401 to PTK403, PTK405, PTK406, PTK408 to PTK410, and what `ptk.vmap` raises.
 
     Examples:
         >>> import jax.numpy as jnp

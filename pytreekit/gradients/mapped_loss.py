@@ -79,9 +79,7 @@ class MappedLoss:
         """The loss of each example, and what else it returns."""
         return Vmapped(self.written(self._of_one, chunk_size, count=count))
 
-    def read(
-        self, args: Args, kwargs: Kwargs
-    ) -> tuple[LossWork, Sequence[Fault]]:
+    def read(self, args: Args, kwargs: Kwargs) -> tuple[LossWork, Sequence[Fault]]:
         """What the loss of one example of a call takes, and what is wrong with it."""
         found: list[tuple[LossWork, Sequence[Fault]]] = []
 

@@ -101,9 +101,7 @@ class GradientPlan:
 
     def _tables(self) -> Iterator[table.Table]:
         bounds = any(leaf.bound for leaf in self.gradients)
-        judged = any(leaf.how for leaf in self.gradients)
         columns = ("leaf", "found", "differentiated", "bytes", *["clipped by"] * bounds)
-        columns = (*columns, *["FLOPs", "how", "used in", "at"] * judged)
         rows = [
             (
                 leaf.argument + leaf.path,
@@ -111,12 +109,22 @@ class GradientPlan:
                 f"no: {leaf.left}" if leaf.left else "yes",
                 f"{leaf.bytes:,}",
                 *[leaf.bound] * bounds,
-                *[f"{leaf.flops:,}", leaf.how, leaf.why, leaf.source] * judged,
             )
             for leaf in self.gradients
         ]
-        yield table.Head(self._title(), columns, ("bytes", "FLOPs")), rows
+        yield table.Head(self._title(), columns, ("bytes",)), rows
+        judged = [leaf for leaf in self.gradients if leaf.how]
+        if judged:
+            yield _JUDGED, [_told(leaf) for leaf in judged]
         yield table.Head("mapped over", LEAF_COLUMNS), leaf_rows(self.examples)
+
+
+_JUDGED = table.Head("how, of one example", ("leaf", "how", "FLOPs", "used in", "at"), ("FLOPs",))
+
+
+def _told(leaf: PlannedGradient) -> tuple[str, ...]:
+    place = leaf.argument + leaf.path
+    return place, leaf.how, f"{leaf.flops:,}", leaf.why, leaf.source
 
 
 def planned(

@@ -16,8 +16,8 @@ from jax.extend.core import JaxprEqn, jaxprs_in_params
 from .classify import Classified, Use
 from .equations import source
 from .program import aval
-from .sites import Site, is_rows, recognised
-from .verdicts import GHOST, UNUSED, Part, Verdict, verdicts
+from .sites import is_rows, recognised
+from .verdicts import UNUSED, Part, Verdict, verdicts
 
 Number: TypeAlias = int | float
 
@@ -144,7 +144,7 @@ def _of(equation: JaxprEqn) -> Pass:
             whole = whole.plus(its)
         if name == "scan":  # nothing is made again, and all turns are held
             return whole._replace(held=whole.held / _HELD).times(equation.params["length"])
-        return whole._replace(held=_bytes(equation.outvars)) if name in _REMAT else whole
+        return whole._replace(held=_HELD * _bytes(equation.outvars)) if name in _REMAT else whole
     if name in _MOVES:
         return Pass()
     made = _bytes(equation.outvars)
@@ -219,10 +219,10 @@ def _kept(use: Use, found: Classified) -> Number:
 
 def _cause(uses: Sequence[Use]) -> str:
     """Where the first use is that is not recognised, or else the first one."""
-    steps = [use for use in uses if use.step is not None]
-    unknown = [use for use in steps if recognised(use) is None]
-    [first] = (unknown or steps)[:1] or [None]
-    return "" if first is None or first.step is None else source(first.step.equation)
+    unknown = [use for use in uses if recognised(use) is None]
+    steps = [use.step for use in (unknown or uses) if use.step is not None]
+    # Within functions of JAX that were traced before, nothing is known of that.
+    return next(filter(None, (source(step.equation) for step in steps)), "")
 
 
 def _size(atom: Any) -> int:
