@@ -106,8 +106,8 @@ def chosen(
         return _unread(asked, size=size, bytes_each=bytes_each, whole=sharded)
     if not asked.is_open and asked.method != CHUNKED:
         return Choice(asked.method, asked.chunk_size, "")
-    is_little = asked.method == AUTO and size * bytes_each <= SO_LITTLE
-    if is_little or not isinstance(size, int):
+    is_known = isinstance(size, int)
+    if not is_known or (asked.method == AUTO and size * bytes_each <= SO_LITTLE):
         return _unread(asked, size=size, bytes_each=bytes_each)
     return _from(read(), asked, size=size, bytes_each=bytes_each)
 

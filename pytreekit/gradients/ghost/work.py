@@ -49,12 +49,18 @@ class Pass(NamedTuple):
 
     def plus(self, other: Pass) -> Pass:
         """Both, one after the other."""
-        sums = [one + its for one, its in zip(self[:4], other[:4], strict=True)]
-        return Pass(*sums, self.convolves or other.convolves)
+        return Pass(
+            self.flops + other.flops,
+            self.products + other.products,
+            self.bytes + other.bytes,
+            self.held + other.held,
+            self.convolves or other.convolves,
+        )
 
     def times(self, count: Number) -> Pass:
         """The same so many times."""
-        return Pass(*[count * its for its in self[:4]], self.convolves)
+        flops, products, made, held, convolves = self
+        return Pass(count * flops, count * products, count * made, count * held, convolves)
 
 
 class LeafWork(NamedTuple):
