@@ -73,20 +73,28 @@ class Factors(NamedTuple):
     def balanced(self) -> Factors:
         """The same products of factors that square within range, as far as the products do.
 
-        What goes in has entries of about 1 at most. Where one is not finite, zeros stand for all,
-        and what comes back is not finite either: a weight of 0 then leaves none of it.
+        What goes in has entries of about 1 at most.
         """
         if self.is_rows:
             return self
-        # A power of 2, so that nothing is rounded.
+        scale = self._scale()
+        # The range of float16 is small.
+        wide = jnp.promote_types(self.right.dtype, jnp.bfloat16)
+        return Factors(self.left / scale, self.right.astype(wide) * scale.astype(wide))
+
+    def guarded(self) -> Factors:
+        """Factors with zeros for what goes in if not all of that is finite."""
+        if self.is_rows:
+            return self
+        left = jnp.where(jnp.isfinite(self._scale()), self.left, jnp.zeros_like(self.left))
+        return Factors(left, self.right)
+
+    def _scale(self) -> Array:
+        """About the largest entry of what goes in: a power of 2, so that nothing is rounded."""
         bits = jnp.finfo(self.left.dtype).nexp
         largest = jnp.max(jnp.abs(self.left), axis=None, initial=0)
         scale = lax.stop_gradient(lax.reduce_precision(largest, bits, 0))
-        scale = jnp.where(scale == 0, jnp.ones_like(scale), scale)
-        left = jnp.where(jnp.isfinite(scale), self.left / scale, jnp.zeros_like(self.left))
-        # The range of float16 is small.
-        wide = jnp.promote_types(self.right.dtype, jnp.bfloat16)
-        return Factors(left, self.right.astype(wide) * scale.astype(wide))
+        return jnp.where(scale == 0, jnp.ones_like(scale), scale)
 
 
 def joined(terms: Sequence[Factors]) -> list[Factors]:
@@ -151,27 +159,18 @@ def formed(terms: Sequence[Factors], sizes: tuple[int, int, int]) -> Array:
     return sum(parts[1:], parts[0])
 
 
-def weighted_sum(
-    terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array, keep: Array | None
-) -> Array:
+def weighted_sum(terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array) -> Array:
     """The sum over a batch of sums of outer products, each times its weight.
 
     Args:
-        terms: Balanced factors, with the batch in front.
+        terms: With the batch in front.
         sizes: The numbers of groups, of what goes in and of what comes out.
         weights: The weight of each example.
-        keep: Which examples to take; the others may be NaN, which a weight of 0 would not undo.
     """
-
-    def along(of_each: Array) -> Array:
-        return of_each[:, None, None, None]
-
     parts = []
     for left, right in terms:
         dtype = accumulator(jnp.result_type(right))
-        weighted = right.astype(dtype) * along(weights.astype(dtype))
-        if keep is not None:
-            weighted = jnp.where(along(keep), weighted, jnp.zeros_like(weighted))
+        weighted = right.astype(dtype) * weights.astype(dtype)[:, None, None, None]
         # All positions of all examples in a row: one large product is fast.
         parts.append(_summed(_in_a_row(left), _in_a_row(weighted), sizes))
     return sum(parts[1:], parts[0])

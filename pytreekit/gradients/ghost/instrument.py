@@ -11,11 +11,10 @@ import jax.numpy as jnp
 
 from ..norms import total
 from .classify import Classified, Use, classified
-from .factors import Factors
 from .program import Taps
 from .sites import is_rows
 from .taps import Back, Probe
-from .trace import Square, Trace, gradient, square_of
+from .trace import Square, Trace, gradient, square_of, terms_of
 from .verdicts import GHOST, ITSELF, Part, Verdict, verdicts
 
 
@@ -103,7 +102,8 @@ def _ways(found: Classified, judged: Sequence[Verdict], *, only_norms: bool) -> 
         key = _key(use)
         ways.uses[key] = use
         alone = _is_alone(part, use, taken)
-        if alone and (only_norms or (how == GHOST and not is_rows(part.sites[0]))):
+        at_hand = use.held.levels and how == GHOST and not is_rows(part.sites[0])
+        if alone and (only_norms or at_hand):
             ways.taps[key] = Back(part, use.operand, keeps=not only_norms)
             continue
         count = len(_step(use).inputs)
@@ -164,30 +164,35 @@ class _Came(NamedTuple):
 
     def gradient(self, verdict: Verdict, shape: tuple[int, ...], *, only_norms: bool) -> Any:
         """The gradient with regard to the parameter, or what stands in its place."""
+        parts = verdict.parts
         if verdict.how != GHOST and not only_norms:
-            return gradient(verdict.parts, [self._terms(part) for part in verdict.parts], shape)
-        squares, terms = zip(*(self._taken(part) for part in verdict.parts), strict=True)
+            return gradient(parts, [terms_of(part, self._kept(part)) for part in parts], shape)
+        guarded = tuple(isinstance(self._tap(part), Back) for part in parts)
+        taken = [
+            self._handed_on(part) if its else self._made(part)
+            for part, its in zip(parts, guarded, strict=True)
+        ]
+        squared = total([square for square, _ in taken])
         if only_norms:
-            return Square(total(squares))
-        return Trace(verdict.parts, shape, list(terms), total(squares))
+            return Square(squared)
+        return Trace(parts, shape, guarded, [kept for _, kept in taken], squared)
 
-    def _taken(self, part: Part) -> tuple[Any, list[Factors]]:
-        """The square of the norm of a part, and its factors."""
-        key = _key(self.uses[part.uses[0]])
-        if not isinstance(self.ways.taps[key], Back):
-            terms = [its.balanced() for its in self._terms(part)]
-            return square_of(part, terms), terms
-        square, factors = self.back[key]
-        turns = [] if factors is None else [factors]
-        return jnp.sum(square), [
-            Factors(*(its.reshape(-1, *its.shape[-2:]) for its in both)) for both in turns
-        ]
+    def _tap(self, part: Part) -> Any:
+        return self.ways.taps[_key(self.uses[part.uses[0]])]
 
-    def _terms(self, part: Part) -> list[Factors]:
-        return [
-            site.factors(*self._of(self.uses[at]))
-            for site, at in zip(part.sites, part.uses, strict=True)
-        ]
+    def _handed_on(self, part: Part) -> tuple[Any, Any]:
+        """The square of the norm of a part, and its factors, as its tap hands them on."""
+        square, factors = self.back[_key(self.uses[part.uses[0]])]
+        in_a_row = jax.tree.map(lambda its: its.reshape(-1, *its.shape[-2:]), factors)
+        return jnp.sum(square), in_a_row
+
+    def _made(self, part: Part) -> tuple[Any, Any]:
+        """The square of the norm of a part, and what its factors are made of."""
+        kept = self._kept(part)
+        return square_of(part, terms_of(part, kept)), kept
+
+    def _kept(self, part: Part) -> list[tuple[list[Any], Any]]:
+        return [self._of(self.uses[at]) for at in part.uses]
 
     def _of(self, use: Use) -> tuple[list[Any], Any]:
         inputs = enumerate(_step(use).inputs)

@@ -46,7 +46,7 @@ class Back(NamedTuple):
     Attributes:
         part: What the parameter is made up of: one site.
         operand: Which operand it is there.
-        keeps: Whether factors are handed on.
+        keeps: Whether factors are handed on, guarded.
     """
 
     part: Part
@@ -85,9 +85,7 @@ class Back(NamedTuple):
         """The square and the factors, None for these if they are not handed on."""
         [site] = self.part.sites
         factors = site.of_one_turn(others, back)
-        factors = factors.balanced() if self.keeps or self.part.pays else factors
-        found = square_of(self.part, [factors])
-        return found, factors if self.keeps else None
+        return square_of(self.part, [factors]), factors.guarded() if self.keeps else None
 
 
 def _cotangents(done: Any, parameter: Any, others: list[Any], back: Any) -> list[Any]:

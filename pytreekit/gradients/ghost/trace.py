@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from ..norms import square_sum
@@ -22,13 +24,16 @@ class Trace:
     Attributes:
         parts: What the parameter is made up of. Static.
         shape: The shape of the parameter. Static.
-        terms: For each part, the factors that each of its sites gives, balanced.
+        guarded: For each part, whether factors are kept, of which those that went in are finite.
+            Static.
+        kept: For each part, these factors; or for each of its sites what they are made of.
         squared: The square of the norm.
     """
 
     parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
-    terms: list[list[Factors]]
+    guarded: tuple[bool, ...] = dataclasses.field(metadata={"static": True})
+    kept: list[Any]
     squared: Array
 
     def square(self) -> Array:
@@ -42,10 +47,14 @@ class Trace:
             weights: The weights, `float[batch]`.
             keep: Which examples to take; the others may be NaN.
         """
-        sums = [
-            weighted_sum(terms, part.sizes, weights, keep)
-            for part, terms in zip(self.parts, self.terms, strict=True)
-        ]
+        sums = []
+        for part, guarded, kept in zip(self.parts, self.guarded, self.kept, strict=True):
+            if guarded:
+                terms = [Factors(kept.left, _selected(kept.right, keep))]
+            else:  # chosen before factors are made, so that none of these is held for long
+                good = jax.tree.map(lambda leaf: _selected(leaf, keep), kept)
+                terms = jax.vmap(functools.partial(terms_of, part))(good)
+            sums.append(weighted_sum(terms, part.sizes, weights))
         return _undone(self.parts, sums, self.shape)
 
 
@@ -61,10 +70,15 @@ class Square:
         return self.value
 
 
+def terms_of(part: Part, kept: Sequence[tuple[Any, Any]]) -> list[Factors]:
+    """The factors of one example, from what went in at each site and what came back."""
+    return [site.factors(*its) for site, its in zip(part.sites, kept, strict=True)]
+
+
 def square_of(part: Part, terms: Sequence[Factors]) -> Array:
-    """The square of the norm of what balanced terms make up, in the way that is less work."""
+    """The square of the norm of what terms make up, in the way that is less work."""
     if part.pays:
-        return square(joined(terms))
+        return square(joined([its.balanced() for its in terms]))
     groups = terms[0].right.shape[0]
     return square_sum(formed(terms, (groups, *part.sizes[1:])))
 
@@ -81,6 +95,14 @@ def gradient(
     """
     sums = [formed(its, part.sizes) for part, its in zip(parts, terms, strict=True)]
     return _undone(parts, sums, shape)
+
+
+def _selected(leaf: Any, keep: Array | None) -> Array:
+    """An array with the batch in front, and zeros for the examples that are not taken."""
+    leaf = jnp.asarray(leaf)
+    if keep is None:
+        return leaf
+    return jnp.where(jnp.expand_dims(keep, range(1, leaf.ndim)), leaf, jnp.zeros_like(leaf))
 
 
 def _undone(parts: Sequence[Part], sums: Sequence[Array], shape: tuple[int, ...]) -> Array:
