@@ -19,10 +19,9 @@ class ClipPlan(GradientPlan):
         method: `"materialize"`, `"chunked"`, `"ghost"` or `"two_pass"`.
         reason: Why that, where `"auto"` chose it or the size of the chunks; else `""`.
         bounds: Each entry of clip_norm with what it clips to.
-        estimates: What the best way by each method would take, where one was chosen: each a
-            tuple of method, chunk_size, FLOPs, bytes that are moved, bytes that are held, and cost,
-            the time in that of one operation.
         sensitivity: The most that adding or removing one example moves the result, in norm.
+        estimates: What the best way by each method would take, the least first, where one was
+            chosen; else nothing.
 
     Examples:
         >>> import jax.numpy as jnp
