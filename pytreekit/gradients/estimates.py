@@ -37,21 +37,21 @@ class Machine(NamedTuple):
         near: Operations in the time of moving a byte that is in a cache.
         far: Those for a byte that is not.
         cache: What a cache holds.
-        chunk: Operations in the time that a further chunk takes of itself.
+        step: Operations in the time that a further chunk takes for each step of a loss.
         loops: How much more a convolution takes inside of a loop.
     """
 
     near: Number
     far: Number
     cache: Number
-    chunk: Number
+    step: Number
     loops: Number
 
 
-CPU = Machine(near=4, far=28, cache=3 * 2**23, chunk=5e7, loops=6)
+CPU = Machine(near=4, far=28, cache=2**25, step=5e5, loops=6)
 """Measured on two cores, by `benchmarks/costs.py`."""
 
-ELSEWHERE = Machine(near=16, far=16, cache=math.inf, chunk=1e10, loops=1)
+ELSEWHERE = Machine(near=16, far=16, cache=math.inf, step=1e9, loops=1)
 """Accelerators do more operations for a byte, and idle where there is little work at once."""
 
 
@@ -127,7 +127,7 @@ class Estimates:
             flops *= on.loops
         cost = flops + self._moving(memory) * moved
         if chunks > 1:  # each reads the parameters and adds to the sum
-            cost += chunks * (on.chunk + 5 * self._params * on.near)
+            cost += chunks * (on.step * work.forward.steps + 5 * self._params * self._moving(memory))
         if method in IN_TWO:
             again = 2 * self._size * held
             more = self._size * (work.forward.flops + work.backward + work.used)

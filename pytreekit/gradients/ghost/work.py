@@ -38,6 +38,7 @@ class Pass(NamedTuple):
         products: Those of matrix products and convolutions.
         bytes: What is made along the way.
         held: What of that is held for a backward pass.
+        steps: How many operations on arrays there are.
         convolves: Whether there is a convolution.
     """
 
@@ -45,6 +46,7 @@ class Pass(NamedTuple):
     products: Number = 0
     bytes: Number = 0
     held: Number = 0
+    steps: Number = 0
     convolves: bool = False
 
     def plus(self, other: Pass) -> Pass:
@@ -54,13 +56,14 @@ class Pass(NamedTuple):
             self.products + other.products,
             self.bytes + other.bytes,
             self.held + other.held,
+            self.steps + other.steps,
             self.convolves or other.convolves,
         )
 
     def times(self, count: Number) -> Pass:
         """The same so many times."""
-        flops, products, made, held, convolves = self
-        return Pass(count * flops, count * products, count * made, count * held, convolves)
+        *numbers, convolves = self
+        return Pass(*(count * number for number in numbers), convolves)
 
 
 class LeafWork(NamedTuple):
@@ -156,12 +159,12 @@ def _of(equation: JaxprEqn) -> Pass:
     made = _bytes(equation.outvars)
     if name == "dot_general":
         flops = _of_product(equation)
-        return Pass(flops, flops, made, _HELD * made)
+        return Pass(flops, flops, made, _HELD * made, 1)
     if name == "conv_general_dilated":
         flops = _of_convolution(equation)
-        return Pass(flops, flops, made, _HELD * made, convolves=True)
+        return Pass(flops, flops, made, _HELD * made, 1, convolves=True)
     flops = max((_size(its) for its in (*equation.invars, *equation.outvars)), default=0)
-    return Pass(flops, 0, made, _HELD * made)
+    return Pass(flops, 0, made, _HELD * made, 1)
 
 
 def _of_product(equation: JaxprEqn) -> Number:
