@@ -111,7 +111,29 @@ def low_rank_merged(p, x):
     return jnp.sum(jnp.tanh(x @ (W + p["a"] @ p["b"])) ** 2)
 
 
+WIDE = jnp.tile(W, (2, 3))
+
+
+@case(XS[:, :1], {"a": WIDE[:, :2], "b": WIDE[:2]}, a="ghost", b="ghost")
+def low_rank_merged_in_a_wide_one(p, x):
+    merged = (WIDE - 0.5 * (p["a"] @ p["b"])).T
+    return jnp.sum(jnp.tanh(merged @ jnp.concatenate([x, x**2], 1).T) ** 2)
+
+
 @case(XS, {"w": W, "u": U}, w="itself", u="itself")
+def merged_and_looked_at(p, x):
+    whole = jnp.concatenate([p["w"], p["u"]], 1)
+    return jnp.sum(jnp.tanh(x @ whole)) + whole[0, 0]
+
+
+@case(XS, {"w": W[:4], "u": U[:2], "v": W[:3]}, w="ghost", u="itself", v="itself")
+def one_after_the_other(p, x):
+    groups = jnp.concatenate([p["v"], p["v"] + 1]).reshape(2, 3, WIDTH)
+    h = jnp.tanh(x @ jnp.concatenate([p["w"], p["u"]]))
+    return jnp.sum(jnp.einsum("tgd,gde->tge", h.reshape(ROWS, 2, 3), groups) ** 2)
+
+
+@case(XS, {"w": W, "u": U}, w="ghost", u="ghost")
 def side_by_side(p, x):
     return jnp.sum(jnp.tanh(x @ jnp.concatenate([p["w"], p["u"]], 1)) ** 2)
 
@@ -221,6 +243,12 @@ def in_parts(p, x):
 
 
 @case(XS, {"w": W}, w="itself")
+def in_parts_of_which_one_is_empty(p, x):
+    none, rest = jnp.split(p["w"], [0])
+    return jnp.sum(jnp.tanh(x @ rest)) + jnp.sum(none)
+
+
+@case(XS, {"w": W}, w="itself")
 def in_parts_that_overlap(p, x):
     return jnp.sum(jnp.tanh(x @ p["w"][:, :4]) * (x @ p["w"][:, 2:]))
 
@@ -321,6 +349,12 @@ def features_first(p, x):
 def along_one_dimension(p, x):
     numbers = ("NWC", "WIO", "NWC")
     return convolved(x[:, :, 0], p["k"][::-1], numbers, window_strides=(1,), padding="SAME")
+
+
+@case(IMAGES[:, :, :3, :2], {"k": KERNEL.reshape(3, 2, 1, 4, 6)}, k="ghost")
+def in_three_dimensions(p, x):
+    numbers = ("NDHWC", "DHWIO", "NDHWC")
+    return convolved(x[..., None, :], p["k"], numbers, window_strides=(1, 1, 1), padding="VALID")
 
 
 @case(IMAGES, {"k": KERNEL}, k="itself")

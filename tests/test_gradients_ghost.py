@@ -11,8 +11,8 @@ import pytest
 
 import pytreekit as ptk
 
-from .ghost_cases import CASES, IDS, KEYS
-from .ghost_errors import apart, errors
+from .ghost_cases import CASES
+from .ghost_errors import apart, clipped, errors
 from .quick import jit
 
 GROUP = 8
@@ -69,14 +69,38 @@ def test_no_gradient_of_an_example_is_formed():
     assert "[5,40,30]" not in text
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_norms_of_extreme_factors(scale):
+def test_norms_of_extreme_factors():
     """Each factor squares beyond float32, their product does not."""
-    xs = jnp.full((2, 1, 3), 1e10 * scale)
-    clipped = ptk.clipped_grad(lambda w, x: jnp.sum(x @ w) / scale * 1e-10, 1.0, method="ghost")
-    gradient, info = clipped(jnp.ones((3, 3)), xs)
-    np.testing.assert_allclose(info.norms, 3.0, rtol=1e-6)
-    np.testing.assert_allclose(gradient, 2 / 3, rtol=1e-6)
+
+    @jit
+    def outcome(scale):
+        def loss(w, x):
+            return jnp.sum(x @ w) / scale * 1e-10
+
+        xs = jnp.full((2, 1, 3), 1e10) * scale
+        return ptk.clipped_grad(loss, 1.0, method="ghost")(jnp.ones((3, 3)), xs)
+
+    for scale in (1e-12, 1e12):
+        gradient, info = outcome(scale)
+        np.testing.assert_allclose(info.norms, 3.0, rtol=1e-6)
+        np.testing.assert_allclose(gradient, 2 / 3, rtol=1e-6)
+
+
+def test_bad_examples_of_layers_under_scan():
+    """There, what is not finite is taken out where it comes back."""
+    loss, params, given, _ = CASES["layers_under_scan"]
+    bad = given.at[1, 0, 0].set(jnp.nan).at[2].set(jnp.inf)
+
+    @jit
+    def outcome(params, given, bad):
+        safe = ptk.clipped_grad(loss, 0.7, method="ghost")
+        unsafe = ptk.clipped_grad(loss, 0.7, method="ghost", nan_safe=False)
+        good = clipped(loss, params, given[jnp.array([0, 3])], 0.7)[0]
+        return apart(safe(params, bad)[0], good), unsafe(params, bad)[0]["w"]
+
+    error, nowhere = outcome(params, given, bad)
+    assert float(error) <= 1e-5
+    assert jnp.isnan(nowhere).all()
 
 
 def test_bad_examples_mask_and_bounds_of_parts():
@@ -112,28 +136,3 @@ def test_a_second_derivative_is_right():
 
     side, ghost = outcome(given.at[0].set(0.0))
     assert float(apart(ghost, side)) <= 1e-4
-
-
-def test_a_block_of_haiku():
-    haiku = pytest.importorskip("haiku")
-
-    def net(ids):
-        h = haiku.LayerNorm(-1, create_scale=True, create_offset=True)(haiku.Embed(11, 8)(ids))
-        h = haiku.MultiHeadAttention(2, 4, w_init=haiku.initializers.VarianceScaling())(h, h, h)
-        return jnp.sum(haiku.Linear(3)(h.mean(0)) ** 2)
-
-    block = haiku.without_apply_rng(haiku.transform(net))
-
-    @jit
-    def outcome(ids):
-        params = block.init(KEYS[6], ids[0])
-        methods = ("ghost", "materialize")
-        return apart(
-            *(ptk.clipped_grad(block.apply, 0.5, method=its)(params, ids) for its in methods)
-        )
-
-    assert float(outcome(IDS)) <= 1e-5
-    plan = ptk.clipped_grad(block.apply, 0.5, method="ghost").plan(
-        jax.eval_shape(block.init, KEYS[6], IDS[0]), IDS
-    )
-    assert {leaf.how for leaf in plan.gradients if "'w'" in leaf.path} == {"ghost"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from .ghost_errors import errors
 from .ghost_models import MODELS
-from .ghost_programs import SIMPLE, blocks, problem
+from .ghost_programs import blocks, problem
 from .quick import jit
 
 EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "1200"))
@@ -32,12 +32,7 @@ def check(problems):
             assert float(error) <= 1e-5, method
 
 
-@pytest.mark.parametrize("start", range(0, len(SIMPLE), 8))
-def test_blocks(start):
-    check([problem(its) for its in SIMPLE[start : start + 8]])
-
-
-@settings(max_examples=max(2, EXAMPLES // 300), suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(2, EXAMPLES // 600), suppress_health_check=list(HealthCheck))
 @given(st.lists(blocks(), min_size=3, max_size=3))
 def test_drawn_programs(drawn):
     check([problem(its) for its in drawn])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import JaxprEqn, Literal
 
 from . import views
+from .composed import PRODUCT, apart, is_composed
 from .program import Program, Step, aval
 from .structures import ALL, SAME, Inner, inner_of, structure_of
 from .views import Dim, View
@@ -93,6 +94,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}
+        self._made: dict[int, Step] = {}
         self._avals: dict[int, Any] = {}
         self._uses: list[list[Use]] = []
 
@@ -112,6 +114,7 @@ class _Reader:
                 self._held[slot] = its
         program = Program(inputs, [], {}, [])
         program.outputs.extend(self._body(program, jaxpr, constants, inputs))
+        self._used_as_they_are(program.outputs)
         for its in [self._held[slot] for slot in program.outputs if slot in self._held]:
             self._uses[its.leaf].append(Use(None, 0, name, its))
         return program
@@ -130,13 +133,34 @@ class _Reader:
 
         for equation in jaxpr.eqns:
             inputs = [read(atom) for atom in equation.invars]
-            body = _body_of(equation) if any(slot in self._held for slot in inputs) else None
+            body = self._other_words(equation, inputs)
             if body is None:
                 outputs = self._step(program, equation, inputs)
             else:
-                outputs = self._body(program, *body, inputs)
+                outputs = self._body(program, *body)
             slots.update(zip(equation.outvars, outputs, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
+
+    def _other_words(self, equation: JaxprEqn, inputs: list[int]) -> tuple[Any, ...] | None:
+        """A jaxpr, its constants and its inputs that say the same as an operation; None for none.
+
+        That is the body of a call, or products with parameters for one with what is made of these.
+        """
+        made = [at for at, slot in enumerate(inputs) if slot in self._made]
+        takes = bool(made) or any(slot in self._held for slot in inputs)
+        body = _body_of(equation) if takes else None
+        if body is not None:
+            return (*body, inputs)
+        if equation.primitive.name != PRODUCT or len(made) != 1:
+            return None
+        [operand], other = made, inputs[1 - made[0]]
+        found = (
+            None if other in self._held else apart(equation, operand, self._made, inputs[operand])
+        )
+        if found is None:
+            return None
+        jaxpr, constants, slots = found
+        return jaxpr, constants, [other, *slots]
 
     def _new(self, atom: Any) -> int:
         self._avals[len(self._avals)] = aval(atom)
@@ -150,6 +174,12 @@ class _Reader:
     def _step(self, program: Program, equation: JaxprEqn, inputs: list[int]) -> list[int]:
         step = Step(equation, inputs, [self._new(variable) for variable in equation.outvars])
         taken = {at: self._held[slot] for at, slot in enumerate(inputs) if slot in self._held}
+        if self._is_made(step):
+            self._made[step.outputs[0]] = step
+            program.steps.append(step)
+            return step.outputs
+        if not _has_no_derivative(equation):
+            self._used_as_they_are(inputs)
         if taken and not _has_no_derivative(equation):
             inner = inner_of(equation)
             if inner is not None:
@@ -159,13 +189,27 @@ class _Reader:
         program.steps.append(step)
         return step.outputs
 
+    def _is_made(self, step: Step) -> bool:
+        """Whether parameters are put together in a way that can be taken apart again."""
+        params, made = ([slot in its for slot in step.inputs] for its in (self._held, self._made))
+        return any(params + made) and is_composed(step.equation, params, made)
+
+    def _used_as_they_are(self, slots: Iterable[int]) -> None:
+        """What is made of parameters goes elsewhere than into products: they are used in that."""
+        for slot in slots:
+            step = self._made.pop(slot, None)
+            if step is not None:
+                self._used_as_they_are(step.inputs)
+                pairs = enumerate(step.inputs)
+                self._used(step, {at: self._held[its] for at, its in pairs if its in self._held})
+
     def _passed_on(self, step: Step, taken: dict[int, Held]) -> bool:
         """Whether what comes out is the parameter, in another form or in parts."""
         if len(taken) > 1:
             return False
         [held] = taken.values()
         found = views_of(step.equation, held.view)
-        if found is None:
+        if found is None or not all(view.size for view in found):
             return False
         for slot, view in zip(step.outputs, found, strict=True):
             self._held[slot] = held._replace(view=view)

@@ -104,6 +104,8 @@ class View(NamedTuple):
         Args:
             shape: The shape of the parameter.
         """
+        if not self.size:
+            return None
         view = self.reversed([at for at, (_, stride) in enumerate(self.dims) if stride < 0])
         strides = [math.prod(shape[at + 1 :]) for at in range(len(shape))]
         starts = np.unravel_index(view.offset, shape) if shape else ()
