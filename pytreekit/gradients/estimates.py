@@ -127,9 +127,8 @@ class Estimates:
             flops *= on.loops
         cost = flops + self._moving(memory) * moved
         if chunks > 1:  # each reads the parameters and adds to the sum
-            cost += chunks * (
-                on.step * work.forward.steps + 5 * self._params * self._moving(memory)
-            )
+            of_params = 5 * self._params * self._moving(memory)
+            cost += chunks * (on.step * work.forward.steps + of_params)
         if method in IN_TWO:
             again = 2 * self._size * held
             more = self._size * (work.forward.flops + work.backward + work.used)

@@ -10,6 +10,9 @@ from typing import Any
 from jax.extend.core import JaxprEqn, jaxprs_in_params
 from jax.extend.source_info_util import summarize
 
+_OWN = PurePath(__file__).parents[2]
+"""Where this package is."""
+
 
 def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
     """All operations, each before those inside of it."""
@@ -30,6 +33,8 @@ def read(summary: str) -> str:
     if found is None:
         return ""
     path, line, function = found.groups()
+    if _OWN in PurePath(path).parents:  # what is made of operations of the user
+        return ""
     return place(path, int(line), function)
 
 

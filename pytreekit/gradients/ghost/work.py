@@ -62,8 +62,14 @@ class Pass(NamedTuple):
 
     def times(self, count: Number) -> Pass:
         """The same so many times."""
-        *numbers, convolves = self
-        return Pass(*(count * number for number in numbers), convolves)
+        return Pass(
+            count * self.flops,
+            count * self.products,
+            count * self.bytes,
+            count * self.held,
+            count * self.steps,
+            self.convolves,
+        )
 
 
 class LeafWork(NamedTuple):
