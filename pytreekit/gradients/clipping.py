@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec
 
 import jax
@@ -12,19 +12,21 @@ from jax import Array
 
 from ..batching.call import Call
 from ..batching.leaves import agreed_size, leaves
+from ..batching.plan import PlannedLeaf
 from ..faults import Fault
 from ..show import values
 from . import argnums as numbers
 from . import clip_norms as bounds
-from .choice import AUTO, GHOST, IN_TWO, TWO_PASS, Choice, chosen, is_sharded
+from .choice import AUTO, GHOST, IN_TWO, READ, TWO_PASS, Choice, chosen, is_sharded
 from .clip_options import MEAN, SUM, ClipOptions
 from .clip_plan import ClipPlan
 from .floats import Floats
-from .judged import with_verdicts
+from .judged import check_memory, judged
 from .loss import Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .methods import Clipping
-from .plan import gradient_bytes, planned
+from .plan import PlannedGradient, gradient_bytes, planned
+from .reading import Readings
 from .sensitivity import sensitivity
 
 P = ParamSpec("P")
@@ -76,6 +78,7 @@ class ClippedGrad(Generic[P]):
         functools.update_wrapper(self, mapped.loss.fun, updated=())
         self._mapped = mapped
         self._options = options
+        self._readings = Readings()
 
     @property
     def sensitivity(self) -> Any:
@@ -98,7 +101,9 @@ class ClippedGrad(Generic[P]):
         call = mapped.checked(args, kwargs)
         args, kwargs = mapped.varying(args, kwargs)
         floats = mapped.loss.floats(args, kwargs)
-        choice = self._choice(call, floats)
+        choice = self._choice(mapped, call, floats)
+        if choice.faults or self._options.strict:
+            mapped.loss.refuse(self._wrong(mapped, call, choice))
         clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
         given = args, kwargs, self._groups(call, floats), choice.chunk_size
         if choice.method in IN_TWO:
@@ -120,15 +125,13 @@ class ClippedGrad(Generic[P]):
             SpecError: If the call has a fault.
         """
         __tracebackhide__ = True
-        call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
-        floats = self._mapped.loss.floats(args, kwargs)
-        choice, groups = self._choice(call, floats), self._options.clip_norms.groups
+        mapped = self._mapped.resolved(args, kwargs)
+        call = mapped.checked(args, kwargs, look=True)
+        floats = mapped.loss.floats(args, kwargs)
+        choice, groups = self._choice(mapped, call, floats), self._options.clip_norms.groups
+        mapped.loss.refuse(self._wrong(mapped, call, choice))
         entries = [groups[number].place for number in self._groups(call, floats)]
-        size, gradients, examples = planned(self._mapped.loss, call, entries)
-        if choice.method in (GHOST, TWO_PASS):
-            only = choice.method == TWO_PASS
-            mapped = self._mapped.resolved(args, kwargs)
-            gradients = with_verdicts(gradients, mapped, args, kwargs, only_norms=only)
+        size, gradients, examples = self._planned(mapped, call, choice, entries)
         return ClipPlan(
             self._mapped.loss.told,
             size,
@@ -139,21 +142,49 @@ class ClippedGrad(Generic[P]):
             choice.reason,
             tuple((group.place, group.bound) for group in groups),
             self._sensitivity(None if self._mapped.loss.mask else size),
+            choice.estimates,
         )
 
     def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
         """All that is wrong with a call, told by shapes. Raises only what the loss does."""
-        return self._mapped.faults(args, kwargs)
+        faults = self._mapped.faults(args, kwargs)
+        if faults:
+            return faults
+        mapped = self._mapped.resolved(args, kwargs)
+        call = mapped.call(args, kwargs)
+        choice = self._choice(mapped, call, mapped.loss.floats(args, kwargs))
+        return tuple(self._wrong(mapped, call, choice))
 
-    def _choice(self, call: Call, floats: Floats) -> Choice:
-        mapped = [leaf for leaf in leaves(call) if leaf.axis is not None]
+    def _choice(self, mapped: MappedLoss, call: Call, floats: Floats) -> Choice:
         return chosen(
-            self._options.method,
-            self._options.chunk_size,
-            size=agreed_size(call, mapped),
+            self._options.asked,
+            lambda: self._readings.of(mapped, call.args, call.kwargs),
+            size=_size(call),
             bytes_each=gradient_bytes(floats),
             sharded=is_sharded(call),
         )
+
+    def _planned(
+        self, mapped: MappedLoss, call: Call, choice: Choice, entries: Sequence[str] = ()
+    ) -> tuple[Any, tuple[PlannedGradient, ...], tuple[PlannedLeaf, ...]]:
+        """The number of examples, the leaves that are differentiated, and all others."""
+        size, gradients, examples = planned(mapped.loss, call, entries)
+        if choice.method in READ or choice.estimates:
+            work = self._readings.of(mapped, call.args, call.kwargs).work
+            gradients = gradients if work is None else judged(gradients, work, choice.method)
+        return size, gradients, examples
+
+    def _wrong(self, mapped: MappedLoss, call: Call, choice: Choice) -> list[Fault]:
+        """PTK409 and PTK410 of a call."""
+        faults = list(choice.faults)
+        if choice.method in READ and not faults:
+            faults += self._readings.of(mapped, call.args, call.kwargs).faults
+        memory = self._options.memory
+        if faults or not self._options.strict or memory is None:
+            return faults
+        size, gradients, _ = self._planned(mapped, call, choice)
+        at_once = min(choice.chunk_size or size, size)
+        return check_memory(gradients, at_once, memory, choice.method)
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
         names = self._mapped.names(call)
@@ -185,6 +216,11 @@ class ClippedGrad(Generic[P]):
         return f"<clipped_grad of {values.function(self._mapped.loss.fun)}, clip_norm={told}>"
 
 
+def _size(call: Call) -> Any:
+    """The number of examples of a call."""
+    return agreed_size(call, [leaf for leaf in leaves(call) if leaf.axis is not None])
+
+
 def clipped_grad(  # noqa: PLR0913  its options are independent of each other
     loss: Callable[P, Any],
     clip_norm: Any,
@@ -194,6 +230,8 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
     has_aux: bool = False,
     method: str = AUTO,
     chunk_size: int | None = None,
+    memory: int | None = None,
+    strict: bool = False,
     reduction: str = SUM,
     normalize_by: Any = None,
     mask: str | None = None,
@@ -223,10 +261,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
             is differentiated for each example, as `.plan(...)` tells. `"chunked"` takes the norms
             `chunk_size` at a time, and then one gradient of the losses, each times its weight: it
             needs little more memory than an ordinary gradient does, and twice the time or more; not
-            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"` is
-            the first, in chunks where gradients side by side would take much memory.
+            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"`
+            counts what each of them would take, from the shapes in the loss, and is the one that
+            should be fastest, in chunks where that helps; `.plan(...)` has the figures.
         chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
             all, as do `"ghost"` and `"two_pass"`, the other methods as many as `.plan(...)` says.
+        memory: How many bytes a call should take, beside parameters and batch, as far as that can
+            be counted: what is left open of `method` and `chunk_size` is chosen so.
+        strict: Whether gradients of single examples that exceed `memory` are a fault, PTK410, which
+            names the leaf and the line of the loss that makes it necessary to form them.
         reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
@@ -246,7 +289,7 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
 
     Raises:
         SpecError: PTK001, PTK105, PTK107, PTK110, PTK404, PTK405 or PTK407 for a wrong option. When
-            called: PTK401 to PTK403, PTK405, PTK406, and what `ptk.vmap` raises.
+            called: PTK401 to PTK403, PTK405, PTK406, PTK408 to PTK410, and what `ptk.vmap` raises.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -266,7 +309,7 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
     written = numbers.read(argnums)
     options = ClipOptions(
         bounds.read(clip_norm), written.single, method, chunk_size, reduction, normalize_by,
-        nan_safe, rescale_to_unit_norm,
+        nan_safe, rescale_to_unit_norm, memory, strict,
     )  # fmt: skip
     of_one = Loss(loss, written, has_aux=has_aux, where=where, mask=mask, doing="clipped_grad")
     mapped = MappedLoss(of_one, in_axes, keep_batch_dim, options.check_call)

@@ -9,11 +9,12 @@ from typing import Any, Generic, ParamSpec
 from ..batching.call import Call
 from ..faults import Fault
 from ..show import values
-from .choice import is_sharded, no_ghosts
-from .judged import with_verdicts
+from .choice import TWO_PASS, is_sharded, no_ghosts
+from .judged import judged
 from .loss import GRADIENTS, NORMS, Example
 from .mapped_loss import MappedLoss
 from .plan import GradientPlan, planned
+from .reading import read
 
 P = ParamSpec("P")
 
@@ -64,8 +65,10 @@ class PerExample(Generic[P]):
         call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
         size, gradients, examples = planned(self._mapped.loss, call)
         if self._wanted(call) == NORMS:
-            mapped = self._mapped.resolved(args, kwargs)
-            gradients = with_verdicts(gradients, mapped, args, kwargs, only_norms=True)
+            reading = read(self._mapped.resolved(args, kwargs), args, kwargs)
+            self._mapped.loss.refuse(reading.faults)
+            if reading.work is not None:
+                gradients = judged(gradients, reading.work, TWO_PASS)
         told = self._mapped.loss.told
         return GradientPlan(told, size, self._chunk_size, gradients, examples)
 

@@ -1,51 +1,77 @@
-"""What ghost clipping does with each leaf of a call, told in its plan."""
+"""What is done with each leaf of a call, from what was read of the loss: told in its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import jax
-
-from .ghost.verdicts import GHOST, Verdict
-from .loss import NORMS, TRACES, Example
-from .mapped_loss import MappedLoss
+from ..faults import Fault
+from ..show import values
+from .choice import READ, TWO_PASS
+from .estimates import taken
+from .ghost.verdicts import GHOST, ITSELF, UNUSED
+from .ghost.work import LeafWork, LossWork
 from .plan import PlannedGradient
 
 
-def with_verdicts(
-    planned: Sequence[PlannedGradient],
-    mapped: MappedLoss,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    *,
-    only_norms: bool,
+def judged(
+    planned: Sequence[PlannedGradient], work: LossWork, method: str
 ) -> tuple[PlannedGradient, ...]:
-    """Planned leaves, with what ghost clipping does with each of them and why.
+    """Planned leaves, with what is done with each of them, why, and what it takes.
 
     Args:
         planned: The leaves.
-        mapped: The loss, which is traced for one example.
-        args: The positional arguments of the call.
-        kwargs: Its keywords.
-        only_norms: Whether the norms of the gradients are all that is taken of them.
+        work: What the loss takes.
+        method: The method.
     """
-    found: list[tuple[Verdict, int]] = []
-
-    def finish(example: Example) -> Any:
-        found[:] = zip(example.verdicts, map(_bytes, example.gradients), strict=True)
-        return example.value
-
-    want = NORMS if only_norms else TRACES
-    mapped.vmapped(finish, count=len(args), want=want).plan(*args, outputs=True, **kwargs)
-    rest = iter(found)
-    return tuple(leaf if leaf.left else _judged(leaf, *next(rest)) for leaf in planned)
+    rest = iter(work.leaves)
+    return tuple(leaf if leaf.left else _judged(leaf, next(rest), method) for leaf in planned)
 
 
-def _judged(leaf: PlannedGradient, verdict: Verdict, size: int) -> PlannedGradient:
-    size = size if verdict.how == GHOST else leaf.bytes
-    return leaf._replace(how=verdict.how, why=verdict.why, bytes=size)
+def _judged(leaf: PlannedGradient, its: LeafWork, method: str) -> PlannedGradient:
+    size, how = leaf.bytes, its.how
+    if how == GHOST and method not in READ:
+        how = ITSELF
+    elif how == GHOST:
+        size = _NUMBER if method == TWO_PASS and its.alone else int(its.kept)
+    flops = int(taken(its, method).flops)
+    return leaf._replace(how=how, why=its.why, bytes=size, flops=flops, source=its.source)
 
 
-def _bytes(gradient: Any) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(gradient))
+_NUMBER = 4
+"""The bytes of a norm."""
+
+
+def check_memory(
+    planned: Sequence[PlannedGradient], at_once: int, memory: int, method: str
+) -> list[Fault]:
+    """PTK410: leaves whose gradients, of so many examples, are what exceeds the memory.
+
+    Args:
+        planned: The leaves, judged if the loss was read.
+        at_once: How many examples are differentiated at once.
+        memory: How many bytes their gradients may take.
+        method: The method.
+    """
+    formed = [leaf for leaf in planned if not leaf.left and leaf.how not in (GHOST, UNUSED)]
+    rest = at_once * sum(leaf.bytes for leaf in formed)
+    faults = []
+    for leaf in sorted(formed, key=lambda its: -its.bytes):
+        if rest <= memory:
+            break
+        faults.append(_fault(leaf, at_once, memory, method))
+        rest -= at_once * leaf.bytes
+    return faults
+
+
+def _fault(leaf: PlannedGradient, at_once: int, memory: int, method: str) -> Fault:
+    its = values.count(at_once, "example")
+    fact = f"the gradients of {its} take {at_once * leaf.bytes:,} bytes"
+    note = "; ".join(_why(leaf, method))
+    place = leaf.argument, leaf.path, "memory", leaf.found, str(memory)
+    return Fault("PTK410", *place, fact=fact, note=note)
+
+
+def _why(leaf: PlannedGradient, method: str) -> Iterator[str]:
+    yield leaf.why if method in READ else f"method={method!r} forms them"
+    if leaf.source and method in READ:
+        yield f"at {leaf.source}"

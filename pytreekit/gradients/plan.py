@@ -30,6 +30,8 @@ class PlannedGradient(NamedTuple):
         how: Under ghost clipping, `"ghost"` if no example has a gradient of its own, `"itself"` if
             each has one, `"unused"` if there is none; else `""`.
         why: What the leaf is used in, or why it is not recognised.
+        flops: How many operations its norm and the sum take, of one example, if that was counted.
+        source: The line of source that decides on it, `"model.py:12 (loss)"`.
     """
 
     argument: str
@@ -40,6 +42,8 @@ class PlannedGradient(NamedTuple):
     bound: str = ""
     how: str = ""
     why: str = ""
+    flops: int = 0
+    source: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +101,7 @@ class GradientPlan:
 
     def _tables(self) -> Iterator[table.Table]:
         bounds = any(leaf.bound for leaf in self.gradients)
-        judged = any(leaf.how for leaf in self.gradients)
         columns = ("leaf", "found", "differentiated", "bytes", *["clipped by"] * bounds)
-        columns = (*columns, *["how", "used in"] * judged)
         rows = [
             (
                 leaf.argument + leaf.path,
@@ -107,12 +109,22 @@ class GradientPlan:
                 f"no: {leaf.left}" if leaf.left else "yes",
                 f"{leaf.bytes:,}",
                 *[leaf.bound] * bounds,
-                *[leaf.how, leaf.why] * judged,
             )
             for leaf in self.gradients
         ]
         yield table.Head(self._title(), columns, ("bytes",)), rows
+        judged = [leaf for leaf in self.gradients if leaf.how]
+        if judged:
+            yield _JUDGED, [_told(leaf) for leaf in judged]
         yield table.Head("mapped over", LEAF_COLUMNS), leaf_rows(self.examples)
+
+
+_JUDGED = table.Head("how, of one example", ("leaf", "how", "FLOPs", "used in", "at"), ("FLOPs",))
+
+
+def _told(leaf: PlannedGradient) -> tuple[str, ...]:
+    place = leaf.argument + leaf.path
+    return place, leaf.how, f"{leaf.flops:,}", leaf.why, leaf.source
 
 
 def planned(

@@ -35,7 +35,11 @@ class Differentiated(NamedTuple):
 
 
 def differentiated(
-    fun: Callable[[list[Any]], tuple[Any, Any]], leaves: Sequence[Any], *, only_norms: bool = False
+    fun: Callable[[list[Any]], tuple[Any, Any]],
+    leaves: Sequence[Any],
+    *,
+    only_norms: bool = False,
+    judge: Callable[[Any], None] = lambda jaxpr: None,
 ) -> Differentiated:
     """The loss of one example, and its gradient.
 
@@ -43,9 +47,11 @@ def differentiated(
         fun: Returns the loss and what else there is, from the parameters.
         leaves: The parameters.
         only_norms: Whether the norms of the gradients are all that is wanted of them.
+        judge: Looks at the jaxpr of `fun`, and raises if it is not to be differentiated.
     """
     leaves = [jnp.asarray(leaf) for leaf in leaves]
     closed, shapes = jax.make_jaxpr(fun, return_shape=True)(leaves)
+    judge(closed.jaxpr)
     structure = jax.tree.structure(shapes)
     found = classified(closed.jaxpr, closed.consts)
     judged = verdicts(found)
