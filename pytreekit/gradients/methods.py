@@ -123,10 +123,8 @@ class Clipping:
         def reweighted() -> list[Array]:
             return self._reweighted(args, kwargs, weights[:, 0], keep)
 
-        if ghost and keep is not None:
-            gradients = if_any(keep, reweighted)
-        else:
-            gradients = reweighted()
+        safe = None if not ghost else keep
+        gradients = reweighted() if safe is None else if_any(safe, reweighted)
         return Sums(gradients, _count(value, real), *_told(norms, weights, value, aux, real))
 
     def _reweighted(
