@@ -1,12 +1,14 @@
-"""Time and memory of clipped gradients over those of an ordinary one, of four models.
+"""Time and memory of clipped gradients over those of an ordinary one, of five models.
 
 Beside `ptk.clipped_grad` stands what one would write by hand, `jit(vmap(grad))` and a clip, and
-jax_privacy where it is installed. Memory is what XLA says that temporaries and outputs take.
+jax_privacy where it is installed. Memory is what XLA says that temporaries and outputs take. The
+last two columns are the seconds to compile.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +67,8 @@ def ways(model: Model) -> dict[str, Way]:
         MATERIALIZE: ours(model, method="materialize"),
         UNSAFE: ours(model, method="materialize", nan_safe=False),
         "auto": ours(model),
+        "ghost": ours(model, method="ghost"),
+        "two_pass": ours(model, method="two_pass"),
         "chunked": ours(model, method="chunked"),
         ONE_BY_ONE: ours(model, method="chunked", chunk_size=1),
     }
@@ -77,10 +81,14 @@ def ways(model: Model) -> dict[str, Way]:
     return found
 
 
-def measured(model: Model, rounds: int) -> dict[str, tuple[float, float]]:
-    """The milliseconds and the MiB that each way takes."""
+def measured(model: Model, rounds: int) -> dict[str, tuple[float, float, float]]:
+    """The milliseconds and the MiB that each way takes, and the seconds to compile it."""
     given = model.params, model.batch
-    compiled = {name: jax.jit(way).lower(*given).compile() for name, way in ways(model).items()}
+    compiled, seconds = {}, []
+    for name, way in ways(model).items():
+        lowered, start = jax.jit(way).lower(*given), time.perf_counter()
+        compiled[name] = lowered.compile()
+        seconds.append(time.perf_counter() - start)
     check_alike(model, {name: way(*given) for name, way in compiled.items() if name != PLAIN})
     calls = [lambda way=way: jax.block_until_ready(way(*given)) for way in compiled.values()]
     times = best_times(calls, rounds)
@@ -89,7 +97,8 @@ def measured(model: Model, rounds: int) -> dict[str, tuple[float, float]]:
         for its in (way.memory_analysis() for way in compiled.values())
     ]
     return {
-        name: (time / 1000, size) for name, time, size in zip(compiled, times, memory, strict=True)
+        name: (its / 1000, size, compiling)
+        for name, its, size, compiling in zip(compiled, times, memory, seconds, strict=True)
     }
 
 
@@ -112,11 +121,12 @@ def main() -> None:
     for make in MODELS:
         model = make()
         found = measured(model, QUICK_ROUNDS if chosen.quick else ROUNDS)
-        time, size = found[PLAIN]
-        for name, (its_time, its_size) in found.items():
+        milliseconds, size, seconds = found[PLAIN]
+        for name, (its_time, its_size, its_seconds) in found.items():
             by_its_hand = f"{its_time / found[BY_HAND][0]:.2f}x"
-            cells = [f"{its_time:.1f}", f"{its_time / time:.2f}x", by_its_hand]
+            cells = [f"{its_time:.1f}", f"{its_time / milliseconds:.2f}x", by_its_hand]
             cells += [f"{its_size:.1f}", f"{its_size / size:.2f}x"]
+            cells += [f"{its_seconds:.1f}", f"{its_seconds / seconds:.2f}x"]
             rows.append([f"{model.name}: {name}", *cells])
         for name in (MATERIALIZE, UNSAFE):
             ratio = found[name][0] / found[BY_HAND][0]
@@ -126,7 +136,7 @@ def main() -> None:
             ratio = found[ONE_BY_ONE][1] / size
             missed.append(f"{model.name}: {ONE_BY_ONE} takes {ratio:.2f}x the memory")
     print(machine("jax"), end="\n\n")
-    print_table(["", "ms", "of plain", "by hand", "MiB", "of plain"], rows)
+    print_table(["", "ms", "of plain", "by hand", "MiB", "of plain", "s", "of plain"], rows)
     finish(missed, check=chosen.check)
 
 

@@ -117,8 +117,10 @@ def transformer(
     return Model("transformer block", loss, params, (texts[0], texts[1]))
 
 
-def scanned(layers: int = 8, length: int = 32, width: int = 128, examples: int = 32) -> Model:
-    """Stacked layers under `lax.scan`, over sequences."""
+def scanned(
+    layers: int = 8, length: int = 32, width: int = 128, examples: int = 32, *, again: bool = False
+) -> Model:
+    """Stacked layers under `lax.scan`, over sequences; maybe `again` in the backward pass."""
     keys = jax.random.split(jax.random.key(3), 4)
     params = {
         "up": _normal(keys[0], layers, width, 2 * width, fan_in=width),
@@ -131,10 +133,17 @@ def scanned(layers: int = 8, length: int = 32, width: int = 128, examples: int =
         def layer(x: Array, its: Any) -> tuple[Array, None]:
             return x + jnp.tanh(x @ its["up"]) @ its["down"], None
 
-        return jnp.square(lax.scan(layer, sequence, params)[0] - wanted).mean()
+        one = jax.checkpoint(layer) if again else layer
+        return jnp.square(lax.scan(one, sequence, params)[0] - wanted).mean()
 
     batch = jax.random.normal(keys[2], (2, examples, length, width))
-    return Model(f"{layers} scanned layers", loss, params, (batch[0], batch[1]))
+    name = f"{layers} scanned layers" + ", computed again" * again
+    return Model(name, loss, params, (batch[0], batch[1]))
 
 
-MODELS = (mlp, convnet, transformer, scanned)
+def recomputed() -> Model:
+    """The same under `jax.checkpoint`."""
+    return scanned(again=True)
+
+
+MODELS = (mlp, convnet, transformer, scanned, recomputed)

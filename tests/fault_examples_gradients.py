@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
 
-from .fault_examples import example
+from .fault_examples import devices, example
 
 PARAMS = {"w": jnp.ones(3), "b": jnp.zeros(())}
 XS, YS = jnp.ones((8, 3)), jnp.ones(8)
@@ -28,6 +30,16 @@ def _() -> Any:
 @example("PTK001")
 def _() -> Any:
     return ptk.clipped_grad(loss, 1.0, method="ghosts", reduction="mean", normalize_by=0)
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, memory=0)
+
+
+@example("PTK001")
+def _() -> Any:
+    return ptk.clipped_grad(loss, 1.0, strict=True)
 
 
 @example("PTK001")
@@ -139,6 +151,51 @@ def _() -> Any:
 @example("PTK407")
 def _() -> Any:
     return ptk.clipped_grad(loss, {"w": 1.0, "b": 2.0}, method="chunked")
+
+
+def centred(w: Any, x: Any) -> Any:
+    """A loss that would take in other examples."""
+    return w @ (x - jax.lax.pmean(x, "data"))
+
+
+def printed(w: Any, x: Any) -> Any:
+    """A loss that prints in an order."""
+    jax.debug.print("{}", x, ordered=True)
+    return w @ x
+
+
+@example("PTK408")
+def _() -> Any:
+    return ptk.clipped_grad(centred, 1.0)(PARAMS["w"], XS)
+
+
+@example("PTK408")
+def _() -> Any:
+    over = jax.shard_map(
+        ptk.per_example_grad(centred),
+        mesh=devices(2), in_specs=(P(), P("data")), out_specs=P("data"),
+    )  # fmt: skip
+    return over(PARAMS["w"], XS)
+
+
+@example("PTK409")
+def _() -> Any:
+    return ptk.clipped_grad(printed, 1.0, method="ghost")(PARAMS["w"], XS)
+
+
+@example("PTK410")
+def _() -> Any:
+    options: Any = {"method": "ghost", "chunk_size": 8, "memory": 16, "strict": True}
+    over = ptk.clipped_grad(loss, 1.0, **options)
+    return over.plan({"w": jnp.ones(3), "b": jnp.ones(())}, XS, YS)
+
+
+@example("PTK410")
+def _() -> Any:
+    def scaled(params: Any, x: Any, y: Any) -> Any:
+        return jnp.sum(params["w"] * x - y)
+
+    return ptk.clipped_grad(scaled, 1.0, memory=8, strict=True)({"w": jnp.ones(3)}, XS, YS)
 
 
 @example("PTK101")

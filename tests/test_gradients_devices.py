@@ -41,7 +41,7 @@ def test_inside_shard_map_each_gradient_is_clipped_before_any_sum(count):
             jax.grad(lambda w: jax.vmap(scaled, (None, 0))(w, xs).mean())(w), "data"
         )
         sums = {}
-        for method in ("materialize", "chunked"):
+        for method in ("materialize", "chunked", "ghost"):
             for clip_norm in (1.0, 1e9):
                 over = ptk.clipped_grad(scaled, clip_norm, method=method, chunk_size=3)
                 sums[method, clip_norm] = jax.lax.psum(over(w, xs)[0], "data")
@@ -58,7 +58,7 @@ def test_inside_shard_map_each_gradient_is_clipped_before_any_sum(count):
     gradients, norms, sums, naive, (mean, masked) = jit(mapped)(1.0, XS)
     near(gradients, XS)
     near(norms, XS)
-    near(sums, [7, 28, 7, 28])
+    near(sums, [7, 28] * 3)
     near(mean, 3.5)
     near(masked, 6)
     near(naive, 3.5 * count)  # which is why the wrappers do what they do
@@ -79,6 +79,7 @@ def problem():
             ptk.per_example_grad(loss)(params, xs, ys),
             ptk.clipped_grad(loss, 0.5, mask="real")(params, xs, ys, real=real),
             ptk.clipped_grad(loss, 0.5, method="chunked", chunk_size=16)(params, xs, ys),
+            ptk.clipped_grad(loss, 0.5, method="ghost")(params, xs, ys),
             ptk.gradient_statistics(loss)(params, xs, ys).mean,
         )
 

@@ -26,6 +26,7 @@ METHODS = [
     {"method": "materialize"},
     {"method": "materialize", "chunk_size": 2},  # the last chunk is of one
     {"method": "chunked", "chunk_size": 2},
+    {"method": "ghost", "chunk_size": 2},
 ]
 every_method = pytest.mark.parametrize(
     "how", METHODS, ids=lambda how: "-".join(map(str, how.values()))
@@ -312,6 +313,7 @@ def trapped():
                 ptk.per_example_norms(of_one)(w, xs),
                 ptk.clipped_grad(of_one, 1.0, method="materialize")(w, xs)[0],
                 ptk.clipped_grad(of_one, 1.0, method="chunked", chunk_size=1)(w, xs)[0],
+                ptk.clipped_grad(of_one, 1.0, method="ghost")(w, xs)[0],
             )
             for name, (of_one, w, x, _) in TRAPS.items()
             for w, xs in [(jnp.asarray(w), jnp.asarray(x)[None])]

@@ -140,6 +140,7 @@ def test_all_methods_agree_with_a_loop(kind):
         for how in (
             {"method": "materialize"},
             {"method": "chunked", "chunk_size": 2},
+            {"method": "ghost"},
         ):
             total, info = ptk.clipped_grad(loss, bound, **how)(params, *batch)
             sums.append(total)
@@ -227,13 +228,14 @@ def test_drawn_models_agree_with_a_loop(problem):
             of(ptk.per_example_norms(loss, **options)),
             of(ptk.clipped_grad(loss, bound, method="materialize", **options))[0],
             of(ptk.clipped_grad(loss, bound, method="chunked", **options))[0],
+            of(ptk.clipped_grad(loss, bound, method="ghost", **options))[0],
             of(ptk.gradient_statistics(loss, **options)).mean,
         )
 
-    gradients, norms, materialized, chunked, mean = outcomes(params, given_xs)
+    gradients, norms, materialized, chunked, ghost, mean = outcomes(params, given_xs)
     close(gradients, wanted)
     close(norms, norms_of(wanted).astype("f"))
-    for found in (materialized, chunked):
+    for found in (materialized, chunked, ghost):
         close(found, clipped_sum(wanted, bound))
     close(mean, jax.tree.map(lambda leaf: leaf.mean(0), wanted))
 

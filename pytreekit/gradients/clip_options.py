@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from ..faults import Fault
 from ..show import values
-from .choice import CHUNKED, METHODS
+from .choice import IN_TWO, METHODS, Asked, check_choice
 from .clip_norms import ClipNorms, check_clip_norm
 from .floats import Floats
 
@@ -32,6 +32,8 @@ class ClipOptions:
         normalize_by: What the sum is divided by, None for nothing.
         nan_safe: Whether an example whose gradient is not finite counts for nothing.
         rescale: Whether what is clipped is divided by the norm that it is clipped to.
+        memory: How many bytes a call should take, None where that is left open.
+        strict: Whether gradients of examples that take more than that are a fault.
     """
 
     clip_norms: ClipNorms
@@ -42,21 +44,27 @@ class ClipOptions:
     normalize_by: Any
     nan_safe: bool
     rescale: bool
+    memory: int | None = None
+    strict: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """What decides on how a call is done."""
+        several = not self.clip_norms.is_one
+        return Asked(self.method, self.chunk_size, self.memory, several)
 
     def check(self) -> list[Fault]:
         """What is wrong with the options before any call."""
         faults = [*check_clip_norm(self.clip_norms.spec), *_check_divisor(self.normalize_by)]
         for name, known in (("method", METHODS), ("reduction", (SUM, MEAN))):
-            value = getattr(self, name)
-            if value not in known:
-                fact = f"{name} must be one of {values.listing([repr(its) for its in known])}"
-                faults.append(_wrong(name, value, fact))
+            faults += check_choice(name, getattr(self, name), known)
         if self.reduction == MEAN and self.normalize_by is not None:
             fact = "a mean is divided by the number of examples, the sum by normalize_by: not both"
             faults.append(_wrong("normalize_by", self.normalize_by, fact))
-        if self.method == CHUNKED and not self.clip_norms.is_one:
+        faults += _check_memory(self.memory, strict=self.strict)
+        if self.method in IN_TWO and not self.clip_norms.is_one:
             note = "one gradient of reweighted losses has one weight for all leaves of an example"
-            told = repr(CHUNKED)
+            told = repr(self.method)
             faults.append(Fault("PTK407", "", "", "method", "", told, note=note))
         return faults
 
@@ -67,6 +75,18 @@ class ClipOptions:
             note = "reduction='sum', or a given normalize_by, makes zeros of it"
             faults.append(Fault("PTK406", "", "", "reduction", "", repr(MEAN), note=note))
         return faults
+
+
+def _check_memory(memory: Any, *, strict: Any) -> list[Fault]:
+    """PTK001: memory is a positive int, which strict needs."""
+    faults = []
+    if memory is not None and (type(memory) is not int or memory < 1):
+        faults.append(_wrong("memory", memory, "memory must be a positive int, in bytes"))
+    if type(strict) is not bool:
+        faults.append(_wrong("strict", strict, "strict must be a bool"))
+    elif strict and memory is None:
+        faults.append(_wrong("strict", strict, "strict needs memory, in bytes"))
+    return faults
 
 
 def _check_divisor(divisor: Any) -> list[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec
 
 import jax
@@ -11,20 +11,22 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..batching.call import Call
-from ..batching.leaves import Leaf, agreed_size, leaves
-from ..batching.shardings import mesh_axes
+from ..batching.leaves import agreed_size, leaves
+from ..batching.plan import PlannedLeaf
 from ..faults import Fault
 from ..show import values
 from . import argnums as numbers
 from . import clip_norms as bounds
-from .choice import AUTO, CHUNKED, Choice, chosen
+from .choice import AUTO, GHOST, IN_TWO, READ, TWO_PASS, Choice, chosen, is_sharded
 from .clip_options import MEAN, SUM, ClipOptions
 from .clip_plan import ClipPlan
 from .floats import Floats
+from .judged import check_memory, judged
 from .loss import Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .methods import Clipping
-from .plan import gradient_bytes, planned
+from .plan import PlannedGradient, gradient_bytes, planned
+from .reading import Readings
 from .sensitivity import sensitivity
 
 P = ParamSpec("P")
@@ -76,6 +78,7 @@ class ClippedGrad(Generic[P]):
         functools.update_wrapper(self, mapped.loss.fun, updated=())
         self._mapped = mapped
         self._options = options
+        self._readings = Readings()
 
     @property
     def sensitivity(self) -> Any:
@@ -98,10 +101,15 @@ class ClippedGrad(Generic[P]):
         call = mapped.checked(args, kwargs)
         args, kwargs = mapped.varying(args, kwargs)
         floats = mapped.loss.floats(args, kwargs)
-        choice = self._choice(call, floats)
+        choice = self._choice(mapped, call, floats)
+        if choice.faults or self._options.strict:
+            mapped.loss.refuse(self._wrong(mapped, call, choice))
         clipping = Clipping(mapped, options.clip_norms, options.rescale, options.nan_safe)
-        method = clipping.chunked if choice.method == CHUNKED else clipping.materialize
-        sums = method(args, kwargs, self._groups(call, floats), choice.chunk_size)
+        given = args, kwargs, self._groups(call, floats), choice.chunk_size
+        if choice.method in IN_TWO:
+            sums = clipping.chunked(*given, ghost=choice.method == TWO_PASS)
+        else:
+            sums = clipping.materialize(*given, ghost=choice.method == GHOST)
         gradients = [
             self._reduced(leaf, sums.examples).astype(jnp.asarray(its).dtype)
             for leaf, its in zip(sums.gradients, floats.leaves, strict=True)
@@ -117,11 +125,13 @@ class ClippedGrad(Generic[P]):
             SpecError: If the call has a fault.
         """
         __tracebackhide__ = True
-        call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
-        floats = self._mapped.loss.floats(args, kwargs)
-        choice, groups = self._choice(call, floats), self._options.clip_norms.groups
+        mapped = self._mapped.resolved(args, kwargs)
+        call = mapped.checked(args, kwargs, look=True)
+        floats = mapped.loss.floats(args, kwargs)
+        choice, groups = self._choice(mapped, call, floats), self._options.clip_norms.groups
+        mapped.loss.refuse(self._wrong(mapped, call, choice))
         entries = [groups[number].place for number in self._groups(call, floats)]
-        size, gradients, examples = planned(self._mapped.loss, call, entries)
+        size, gradients, examples = self._planned(mapped, call, choice, entries)
         return ClipPlan(
             self._mapped.loss.told,
             size,
@@ -132,21 +142,49 @@ class ClippedGrad(Generic[P]):
             choice.reason,
             tuple((group.place, group.bound) for group in groups),
             self._sensitivity(None if self._mapped.loss.mask else size),
+            choice.estimates,
         )
 
     def check(self, *args: Any, **kwargs: Any) -> tuple[Fault, ...]:
         """All that is wrong with a call, told by shapes. Raises only what the loss does."""
-        return self._mapped.faults(args, kwargs)
+        faults = self._mapped.faults(args, kwargs)
+        if faults:
+            return faults
+        mapped = self._mapped.resolved(args, kwargs)
+        call = mapped.call(args, kwargs)
+        choice = self._choice(mapped, call, mapped.loss.floats(args, kwargs))
+        return tuple(self._wrong(mapped, call, choice))
 
-    def _choice(self, call: Call, floats: Floats) -> Choice:
-        mapped = [leaf for leaf in leaves(call) if leaf.axis is not None]
+    def _choice(self, mapped: MappedLoss, call: Call, floats: Floats) -> Choice:
         return chosen(
-            self._options.method,
-            self._options.chunk_size,
-            size=agreed_size(call, mapped),
+            self._options.asked,
+            lambda: self._readings.of(mapped, call.args, call.kwargs),
+            size=_size(call),
             bytes_each=gradient_bytes(floats),
-            sharded=any(_is_sharded(leaf) for leaf in mapped),
+            sharded=is_sharded(call),
         )
+
+    def _planned(
+        self, mapped: MappedLoss, call: Call, choice: Choice, entries: Sequence[str] = ()
+    ) -> tuple[Any, tuple[PlannedGradient, ...], tuple[PlannedLeaf, ...]]:
+        """The number of examples, the leaves that are differentiated, and all others."""
+        size, gradients, examples = planned(mapped.loss, call, entries)
+        if choice.method in READ or choice.estimates:
+            work = self._readings.of(mapped, call.args, call.kwargs).work
+            gradients = gradients if work is None else judged(gradients, work, choice.method)
+        return size, gradients, examples
+
+    def _wrong(self, mapped: MappedLoss, call: Call, choice: Choice) -> list[Fault]:
+        """PTK409 and PTK410 of a call."""
+        faults = list(choice.faults)
+        if choice.method in READ and not faults:
+            faults += self._readings.of(mapped, call.args, call.kwargs).faults
+        memory = self._options.memory
+        if faults or not self._options.strict or memory is None:
+            return faults
+        size, gradients, _ = self._planned(mapped, call, choice)
+        at_once = min(choice.chunk_size or size, size)
+        return check_memory(gradients, at_once, memory, choice.method)
 
     def _groups(self, call: Call, floats: Floats) -> list[int]:
         names = self._mapped.names(call)
@@ -178,8 +216,9 @@ class ClippedGrad(Generic[P]):
         return f"<clipped_grad of {values.function(self._mapped.loss.fun)}, clip_norm={told}>"
 
 
-def _is_sharded(leaf: Leaf) -> bool:
-    return not leaf.is_split and mesh_axes(leaf.bound.leaf, leaf.axis) is not None
+def _size(call: Call) -> Any:
+    """The number of examples of a call."""
+    return agreed_size(call, [leaf for leaf in leaves(call) if leaf.axis is not None])
 
 
 def clipped_grad(  # noqa: PLR0913  its options are independent of each other
@@ -191,6 +230,8 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
     has_aux: bool = False,
     method: str = AUTO,
     chunk_size: int | None = None,
+    memory: int | None = None,
+    strict: bool = False,
     reduction: str = SUM,
     normalize_by: Any = None,
     mask: str | None = None,
@@ -214,12 +255,21 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
         in_axes: As for `ptk.per_example_grad`.
         has_aux: As for `ptk.per_example_grad`; what else the loss returns is in `ClipInfo.aux`.
         method: `"materialize"` takes the gradients of all examples, or of `chunk_size` at a time,
-            clips them and adds them up. `"chunked"` takes their norms `chunk_size` at a time, and
-            then one gradient of the losses, each times its weight: it needs little more memory than
-            an ordinary gradient does, and twice the time or more; not with several norms. `"auto"`
-            is the first, in chunks where gradients side by side would take much memory.
+            clips them and adds them up. `"ghost"` does so without the gradients of single examples:
+            where a parameter goes into products or convolutions, or is looked up by rows, norms and
+            sum come from what went in there and what comes back, in one backward pass; elsewhere it
+            is differentiated for each example, as `.plan(...)` tells. `"chunked"` takes the norms
+            `chunk_size` at a time, and then one gradient of the losses, each times its weight: it
+            needs little more memory than an ordinary gradient does, and twice the time or more; not
+            with several norms. `"two_pass"` is that with such norms as `"ghost"` has. `"auto"`
+            counts what each of them would take, from the shapes in the loss, and is the one that
+            should be fastest, in chunks where that helps; `.plan(...)` has the figures.
         chunk_size: How many examples to differentiate at once. Left open, `"materialize"` takes
-            all, the other methods as many as `.plan(...)` says.
+            all, as do `"ghost"` and `"two_pass"`, the other methods as many as `.plan(...)` says.
+        memory: How many bytes a call should take, beside parameters and batch, as far as that can
+            be counted: what is left open of `method` and `chunk_size` is chosen so.
+        strict: Whether gradients of single examples that exceed `memory` are a fault, PTK410, which
+            names the leaf and the line of the loss that makes it necessary to form them.
         reduction: `"sum"`, or `"mean"`, which divides by the number of real examples.
         normalize_by: A number to divide the sum by, such as the expected size of a batch.
         mask: The keyword under which a call passes a mask, `bool[batch]`, True for a real example.
@@ -239,7 +289,7 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
 
     Raises:
         SpecError: PTK001, PTK105, PTK107, PTK110, PTK404, PTK405 or PTK407 for a wrong option. When
-            called: PTK401 to PTK403, PTK405, PTK406, and what `ptk.vmap` raises.
+            called: PTK401 to PTK403, PTK405, PTK406, PTK408 to PTK410, and what `ptk.vmap` raises.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -251,12 +301,15 @@ def clipped_grad(  # noqa: PLR0913  its options are independent of each other
         ([0.6..., 1.8...], [5.0, 2.0], 1.0)
 
     After Abadi et al., Deep Learning with Differential Privacy (CCS 2016); norms of parts after
-    McMahan et al., Learning Differentially Private Recurrent Language Models (ICLR 2018).
+    McMahan et al., Learning Differentially Private Recurrent Language Models (ICLR 2018). Ghost
+    clipping after Goodfellow, Efficient Per-Example Gradient Computations (2015), Li et al., Large
+    Language Models Can Be Strong Differentially Private Learners (ICLR 2022), and Bu et al.,
+    Differentially Private Optimization on Large Model at Small Cost (ICML 2023).
     """
     written = numbers.read(argnums)
     options = ClipOptions(
         bounds.read(clip_norm), written.single, method, chunk_size, reduction, normalize_by,
-        nan_safe, rescale_to_unit_norm,
+        nan_safe, rescale_to_unit_norm, memory, strict,
     )  # fmt: skip
     of_one = Loss(loss, written, has_aux=has_aux, where=where, mask=mask, doing="clipped_grad")
     mapped = MappedLoss(of_one, in_axes, keep_batch_dim, options.check_call)

@@ -6,11 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec
 
+from ..batching.call import Call
 from ..faults import Fault
 from ..show import values
-from .loss import Example
+from .choice import TWO_PASS, is_sharded, no_ghosts
+from .judged import judged
+from .loss import GRADIENTS, NORMS, Example
 from .mapped_loss import MappedLoss
 from .plan import GradientPlan, planned
+from .reading import read
 
 P = ParamSpec("P")
 
@@ -24,12 +28,17 @@ class PerExample(Generic[P]):
     __wrapped__: Callable[P, Any]
 
     def __init__(
-        self, mapped: MappedLoss, finish: Callable[[Example], Any], chunk_size: int | None
+        self,
+        mapped: MappedLoss,
+        finish: Callable[[Example], Any],
+        chunk_size: int | None,
+        want: str = GRADIENTS,
     ) -> None:
         functools.update_wrapper(self, mapped.loss.fun, updated=())
         self._mapped = mapped
         self._finish = finish
         self._chunk_size = chunk_size
+        self._want = want
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Take the gradients.
@@ -40,9 +49,10 @@ class PerExample(Generic[P]):
         """
         __tracebackhide__ = True
         mapped = self._mapped.resolved(args, kwargs)
-        mapped.checked(args, kwargs)
+        call = mapped.checked(args, kwargs)
         args, kwargs = mapped.varying(args, kwargs)  # type: ignore[assignment]
-        over = mapped.vmapped(self._finish, self._chunk_size, count=len(args))
+        want = self._wanted(call)
+        over = mapped.vmapped(self._finish, self._chunk_size, count=len(args), want=want)
         return over(*args, **kwargs)
 
     def plan(self, *args: Any, **kwargs: Any) -> GradientPlan:
@@ -54,6 +64,11 @@ class PerExample(Generic[P]):
         __tracebackhide__ = True
         call = self._mapped.resolved(args, kwargs).checked(args, kwargs, look=True)
         size, gradients, examples = planned(self._mapped.loss, call)
+        if self._wanted(call) == NORMS:
+            reading = read(self._mapped.resolved(args, kwargs), args, kwargs)
+            self._mapped.loss.refuse(reading.faults)
+            if reading.work is not None:
+                gradients = judged(gradients, reading.work, TWO_PASS)
         told = self._mapped.loss.told
         return GradientPlan(told, size, self._chunk_size, gradients, examples)
 
@@ -61,8 +76,12 @@ class PerExample(Generic[P]):
         """All that is wrong with a call, told by shapes. Raises only what the loss does."""
         return self._mapped.faults(args, kwargs)
 
+    def _wanted(self, call: Call) -> str:
+        """What is to be taken of each example, where that is possible."""
+        return GRADIENTS if no_ghosts(sharded=is_sharded(call)) else self._want
+
     def __reduce__(self) -> Any:
-        return type(self), (self._mapped, self._finish, self._chunk_size)
+        return type(self), (self._mapped, self._finish, self._chunk_size, self._want)
 
     def __repr__(self) -> str:
         loss = self._mapped.loss

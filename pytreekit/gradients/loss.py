@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +16,20 @@ from jax import Array
 from ..batching.manual import summed_over, varying_axes
 from ..faults import Fault
 from ..show import values
-from ..show.errors import SpecError
+from ..show.errors import SpecError, raise_faults
+from .apart import check_effects, check_unbound
 from .argnums import Argnums
 from .floats import Floats
+from .ghost.classify import classified
+from .ghost.instrument import differentiated
+from .ghost.trace import is_trace
+from .ghost.verdicts import Verdict
+from .ghost.work import LossWork, worked_out
 from .norms import square_sum
 from .where import chosen
+
+GRADIENTS, TRACES, NORMS = "gradients", "traces", "norms"
+"""What is wanted of an example: gradients, what sums of them are made of, or only their norms."""
 
 
 class Example(NamedTuple):
@@ -29,9 +38,10 @@ class Example(NamedTuple):
     Attributes:
         value: The loss.
         aux: What else it returns, None if that was not asked for.
-        gradients: The gradient with regard to each differentiated leaf.
+        gradients: The gradient with regard to each differentiated leaf, or what stands for it.
         floats: These leaves.
         real: Whether the example counts, None where there is no mask.
+        verdicts: What was done with each leaf, where traces were asked for.
     """
 
     value: Any
@@ -39,6 +49,7 @@ class Example(NamedTuple):
     gradients: list[Any]
     floats: Floats
     real: Any
+    verdicts: Sequence[Verdict] = ()
 
     def squares(self) -> list[Array]:
         """The sum of the squares of the gradient with regard to each leaf.
@@ -48,7 +59,10 @@ class Example(NamedTuple):
         """
         whole = varying_axes(self.value)
         return [
-            summed_over(square_sum(leaf), varying_axes(leaf) - whole) for leaf in self.gradients
+            leaf.square()
+            if is_trace(leaf)
+            else summed_over(square_sum(leaf), varying_axes(leaf) - whole)
+            for leaf in self.gradients
         ]
 
 
@@ -112,9 +126,17 @@ class Loss:
         """The loss of one example, and what else it returns.
 
         Raises:
-            SpecError: PTK403, as soon as the loss has returned anything but a real scalar.
+            SpecError: PTK403, as soon as the loss has returned anything but a real scalar; PTK408
+                for a collective over examples, PTK409 for a callback in an order.
         """
-        out = self.fun(*args, **kwargs)
+        try:
+            out = self.fun(*args, **kwargs)
+        except NameError as error:
+            self.refuse(check_unbound(error))
+            raise
+        except ValueError:  # JAX maps no callback that is ordered
+            self.refuse(self._ordered(args, kwargs))
+            raise
         value, aux = out if self.has_aux and _is_pair(out) else (out, None)
         faults = [] if self.has_aux and not _is_pair(out) else _check_scalar(value)
         if self.has_aux and not _is_pair(out):
@@ -125,22 +147,77 @@ class Loss:
             raise SpecError(faults, doing=self.told, when=when) from None
         return value, aux
 
-    def example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Example:
-        """One example, differentiated. The keyword of the mask is taken out of `kwargs`."""
+    def example(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, want: str = GRADIENTS
+    ) -> Example:
+        """One example, differentiated. The keyword of the mask is taken out of `kwargs`.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keywords.
+            want: `GRADIENTS`; or `TRACES` or `NORMS`, to leave a `Trace` or a `Square` where a
+                gradient need not be formed.
+        """
         real = kwargs.pop(self.mask) if self.mask is not None else None
         floats = self.floats(args, kwargs)
 
         def of_floats(leaves: list[Any]) -> tuple[Any, Any]:
             return self.value(*self.replaced(args, kwargs, floats.with_leaves(leaves)))
 
+        if want != GRADIENTS:
+            only_norms = want == NORMS
+            found = differentiated(
+                of_floats, floats.leaves, only_norms=only_norms, judge=self.judge
+            )
+            return Example(found.value, found.aux, found.gradients, floats, real, found.verdicts)
         (value, aux), gradients = jax.value_and_grad(of_floats, has_aux=True)(floats.leaves)
         return Example(value, aux, gradients, floats, real)
 
-    def mapped_as(self, finish: Callable[[Example], Any]) -> Callable[..., Any]:
+    def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Fault]:
+        """PTK409 of a loss that failed."""
+        try:
+            return check_effects(jax.make_jaxpr(lambda: self.fun(*args, **kwargs))())
+        except Exception:  # noqa: BLE001  it fails of itself, and that is told
+            return []
+
+    def judge(self, jaxpr: Any) -> None:
+        """Look at a loss that was traced for one example.
+
+        Raises:
+            SpecError: PTK409.
+        """
+        self.refuse(check_effects(jaxpr))
+
+    def refuse(self, faults: Sequence[Fault]) -> None:
+        """Raise what is wrong with the loss, if there is anything.
+
+        Raises:
+            SpecError: If there is.
+        """
+        when = f"when {values.function(self.fun)} was traced"
+        raise_faults(faults, doing=self.told, when=when)
+
+    def read(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[LossWork, Sequence[Fault]]:
+        """What the loss of an example takes, and PTK409, from its jaxpr."""
+        given = {name: value for name, value in kwargs.items() if name != self.mask}
+        floats = self.floats(args, given)
+
+        def of_floats(leaves: list[Any]) -> tuple[Any, Any]:
+            return self.value(*self.replaced(args, given, floats.with_leaves(leaves)))
+
+        closed = jax.make_jaxpr(of_floats)([jnp.asarray(leaf) for leaf in floats.leaves])
+        found = classified(closed.jaxpr, closed.consts)
+        return worked_out(closed.jaxpr, found), check_effects(closed.jaxpr)
+
+    def mapped_as(
+        self, finish: Callable[[Example], Any], *, want: str = GRADIENTS
+    ) -> Callable[..., Any]:
         """A function with the parameters of the loss, and of the mask, to be mapped."""
 
         def one(*args: Any, **kwargs: Any) -> Any:
-            return finish(self.example(args, kwargs))
+            return finish(self.example(args, kwargs, want=want))
 
         return self.dressed(one)
 

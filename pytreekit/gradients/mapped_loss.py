@@ -25,9 +25,11 @@ from ..specs.hints import with_hints
 from ..specs.rest import marked
 from ..specs.ruled import is_rules
 from ..specs.wrapping import copied
+from .apart import check_collectives
 from .argnums import check_argnums
 from .check import More, check_differentiated, check_mask_name, nothing_more
-from .loss import Example, Loss
+from .ghost.work import LossWork
+from .loss import GRADIENTS, Example, Loss
 
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = Mapping[str, Any]
@@ -59,6 +61,7 @@ class MappedLoss:
         *,
         count: int = 0,
         fold: Fold | None = None,
+        want: str = GRADIENTS,
     ) -> Vmapped[..., Any]:
         """What comes of each example, mapped.
 
@@ -67,13 +70,26 @@ class MappedLoss:
             chunk_size: How many examples are mapped at once.
             count: The number of positional arguments, which axes by position depend on.
             fold: What is made of the outputs of many examples.
+            want: What is wanted of each example, as for `Loss.example`.
         """
-        one = self.loss.mapped_as(finish)
+        one = self.loss.mapped_as(finish, want=want)
         return Vmapped(self.written(one, chunk_size, count=count, fold=fold))
 
     def values(self, chunk_size: int | None = None, *, count: int = 0) -> Vmapped[..., Any]:
         """The loss of each example, and what else it returns."""
         return Vmapped(self.written(self._of_one, chunk_size, count=count))
+
+    def read(self, args: Args, kwargs: Kwargs) -> tuple[LossWork, Sequence[Fault]]:
+        """What the loss of one example of a call takes, and what is wrong with it."""
+        found: list[tuple[LossWork, Sequence[Fault]]] = []
+
+        def one(*args: Any, **kwargs: Any) -> Any:
+            found[:] = [self.loss.read(args, kwargs)]
+            return jnp.zeros(())
+
+        over = Vmapped(self.written(self.loss.dressed(one), count=len(args)))
+        over.plan(*args, outputs=True, **kwargs)
+        return found[0]
 
     @functools.cached_property
     def _of_one(self) -> Callable[..., Any]:
@@ -227,12 +243,16 @@ class MappedLoss:
 
         Inside `jax.shard_map`, JAX would sum the gradient of each example over these devices, and
         so over other examples, before anything is done with it.
+
+        Raises:
+            SpecError: PTK408, if the loss takes in examples on other devices.
         """
         if not in_shard_map():
             return args, dict(kwargs)
         mapped = self.values(count=len(args))
-        value, _ = jax.eval_shape(lambda: mapped(*args, **kwargs))
+        closed, (value, _) = jax.make_jaxpr(lambda: mapped(*args, **kwargs), return_shape=True)()
         axes = varying_axes(value)
+        self.loss.refuse(check_collectives(closed.jaxpr, axes))
         floats = self.loss.floats(args, kwargs)
         leaves = [varying_over(jnp.asarray(leaf), axes) for leaf in floats.leaves]
         return self.loss.replaced(args, kwargs, floats.with_leaves(leaves))

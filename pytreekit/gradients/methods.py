@@ -12,9 +12,10 @@ from jax import Array
 
 from ..batching.chunks import Fold
 from .clip_norms import ClipNorms
-from .loss import Example
+from .loss import GRADIENTS, NORMS, TRACES, Example
 from .mapped_loss import MappedLoss
 from .norms import accumulator, root, total
+from .second_pass import if_any
 from .weights import kept, masked, weight, weighted_sum
 
 
@@ -60,8 +61,18 @@ class Clipping:
         kwargs: Mapping[str, Any],
         groups: Sequence[int],
         chunk_size: int | None,
+        *,
+        ghost: bool = False,
     ) -> Sums:
-        """Gradients of all examples, or of one chunk after the other, clipped and added up."""
+        """Gradients of all examples, or of one chunk after the other, clipped and added up.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keywords.
+            groups: The group of each leaf.
+            chunk_size: How many examples are differentiated at once.
+            ghost: Whether gradients that need not be formed are not.
+        """
 
         def finish(example: Example) -> tuple[Any, ...]:
             norms = self._norms(example, groups)
@@ -79,7 +90,9 @@ class Clipping:
             return jax.tree.map(jnp.add, one, other)
 
         fold = Fold(reduce, merge)
-        over = self.mapped.vmapped(finish, chunk_size, count=len(args), fold=fold)
+        over = self.mapped.vmapped(
+            finish, chunk_size, count=len(args), fold=fold, want=TRACES if ghost else GRADIENTS
+        )
         (sums, count), told = over(*args, **kwargs)
         return Sums(sums, count, *told)
 
@@ -89,18 +102,29 @@ class Clipping:
         kwargs: Mapping[str, Any],
         groups: Sequence[int],
         chunk_size: int | None,
+        *,
+        ghost: bool = False,
     ) -> Sums:
-        """The norms chunk by chunk, then one gradient of the losses, each times its weight."""
+        """The norms chunk by chunk, then one gradient of the losses, each times its weight.
+
+        The arguments are as for `materialize`.
+        """
 
         def finish(example: Example) -> tuple[Any, ...]:
             norms = self._norms(example, groups)
             return norms, example.value, example.aux, example.real
 
-        over = self.mapped.vmapped(finish, chunk_size, count=len(args))
+        want = NORMS if ghost else GRADIENTS
+        over = self.mapped.vmapped(finish, chunk_size, count=len(args), want=want)
         norms, value, aux, real = over(*args, **kwargs)
         keep = kept(norms, real, nan_safe=self.nan_safe)
         weights = self._weights(norms, keep)
-        gradients = self._reweighted(args, kwargs, weights[:, 0], keep)
+
+        def reweighted() -> list[Array]:
+            return self._reweighted(args, kwargs, weights[:, 0], keep)
+
+        safe = None if not ghost else keep
+        gradients = reweighted() if safe is None else if_any(safe, reweighted)
         return Sums(gradients, _count(value, real), *_told(norms, weights, value, aux, real))
 
     def _reweighted(

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from . import argnums as numbers
+from .choice import AUTO, MATERIALIZE, check_choice
 from .function import PerExample
-from .loss import Example, Loss
+from .loss import GRADIENTS, NORMS, Example, Loss
 from .mapped_loss import EXAMPLES, MappedLoss, wrapped
 from .norms import root, total
 
@@ -122,10 +123,13 @@ def per_example_norms(
     keep_batch_dim: bool = False,
     where: Any = None,
     per_leaf: bool = False,
+    method: str = AUTO,
 ) -> PerExample[P]:
     """The norm of the gradient of each example: how much it would move the parameters.
 
-    With `chunk_size`, no more gradients than that are in memory at a time.
+    Where a parameter is multiplied, looked up by rows or convolved with, no gradient of an example
+    is formed: its norm comes from what goes in there and what comes back. With `chunk_size`, no
+    more gradients than that are in memory at a time.
 
     Args:
         loss: As for `ptk.per_example_grad`, as are all that follow.
@@ -137,6 +141,7 @@ def per_example_norms(
         where: Which leaves to differentiate.
         per_leaf: Whether to return the norm of each leaf of the gradient, in a tree like that,
             rather than of all together.
+        method: `"auto"`, or `"materialize"` to form all gradients.
 
     Returns:
         A function as `ptk.per_example_grad` returns it, of the norms, `float[batch]`, accumulated
@@ -153,11 +158,14 @@ def per_example_norms(
         [5.0, 2.0]
 
     As a measure of influence after Paul, Ganguli and Dziugaite, Deep Learning on a Data Diet
-    (NeurIPS 2021).
+    (NeurIPS 2021). Without gradients
+    after Goodfellow, Efficient Per-Example Gradient Computations (2015).
     """
     mapped = _mapped(loss, argnums, in_axes, has_aux, keep_batch_dim, where, "per_example_norms")
     finish = functools.partial(_norms_of_leaves if per_leaf else _norm, mapped.loss)
-    return PerExample(wrapped(mapped, chunk_size), finish, chunk_size)
+    wrong = check_choice("method", method, (AUTO, MATERIALIZE))
+    want = NORMS if method == AUTO else GRADIENTS
+    return PerExample(wrapped(mapped, chunk_size, wrong), finish, chunk_size, want)
 
 
 def _mapped(

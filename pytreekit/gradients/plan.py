@@ -25,8 +25,13 @@ class PlannedGradient(NamedTuple):
         path: The path of the leaf there, as `jax.tree_util.keystr` prints it.
         found: Its dtype and shape, `"f32[32,8]"`, or its type.
         left: Why it is left alone, and its gradient None; `""` where it is differentiated.
-        bytes: What its gradient takes, of one example.
+        bytes: What its gradient takes, of one example; under ghost clipping what stands for it.
         bound: The entry of clip_norm that it is clipped by, `""` for none.
+        how: Under ghost clipping, `"ghost"` if no example has a gradient of its own, `"itself"` if
+            each has one, `"unused"` if there is none; else `""`.
+        why: What the leaf is used in, or why it is not recognised.
+        flops: How many operations its norm and the sum take, of one example, if that was counted.
+        source: The line of source that decides on it, `"model.py:12 (loss)"`.
     """
 
     argument: str
@@ -35,6 +40,10 @@ class PlannedGradient(NamedTuple):
     left: str
     bytes: int
     bound: str = ""
+    how: str = ""
+    why: str = ""
+    flops: int = 0
+    source: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +113,18 @@ class GradientPlan:
             for leaf in self.gradients
         ]
         yield table.Head(self._title(), columns, ("bytes",)), rows
+        judged = [leaf for leaf in self.gradients if leaf.how]
+        if judged:
+            yield _JUDGED, [_told(leaf) for leaf in judged]
         yield table.Head("mapped over", LEAF_COLUMNS), leaf_rows(self.examples)
+
+
+_JUDGED = table.Head("how, of one example", ("leaf", "how", "FLOPs", "used in", "at"), ("FLOPs",))
+
+
+def _told(leaf: PlannedGradient) -> tuple[str, ...]:
+    place = leaf.argument + leaf.path
+    return place, leaf.how, f"{leaf.flops:,}", leaf.why, leaf.source
 
 
 def planned(

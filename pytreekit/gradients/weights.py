@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from ..batching.shardings import mesh_axes
+from .ghost.trace import is_trace
 from .norms import accumulator
 
 
@@ -38,14 +39,16 @@ def kept(norms: Array, real: Array | None, *, nan_safe: bool) -> Array | None:
     return finite if real is None else finite & real
 
 
-def weighted_sum(weights: Array, leaf: Array, keep: Array | None) -> Array:
+def weighted_sum(weights: Array, leaf: Any, keep: Array | None) -> Array:
     """The sum of an array for each example times the weight of that example.
 
     Args:
         weights: The weights, `float[batch]`.
-        leaf: An array with the batch in front.
+        leaf: An array with the batch in front, or a `Trace` of gradients.
         keep: Which examples to take; the others may be NaN, which a weight of 0 would not undo.
     """
+    if is_trace(leaf):
+        return leaf.weighted_sum(weights, keep)
     leaf = leaf.astype(accumulator(leaf.dtype))
     if keep is not None:
         leaf = jnp.where(_along(keep, leaf), leaf, jnp.zeros_like(leaf))
