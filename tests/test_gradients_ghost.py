@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import pytreekit as ptk
 
@@ -136,3 +138,54 @@ def test_a_second_derivative_is_right():
 
     side, ghost = outcome(given.at[0].set(0.0))
     assert float(apart(ghost, side)) <= 1e-4
+
+
+@jax.custom_vjp
+def three_times(w, x):
+    return w * x
+
+
+three_times.defvjp(lambda w, x: (w * x, x), lambda x, back: (3 * x * back, back))
+
+ONE, TWO = jnp.ones(1), jnp.array(2.0)
+# A loss, a parameter, a batch of one, and the gradient, whose norm is that of the example.
+EXACT = {
+    "tied": (lambda w, x: x * w * w, TWO, ONE, 4),
+    "steps": (
+        lambda w, x: lax.scan(lambda h, _: (h * w, None), x, None, length=3)[0], TWO, ONE, 12,
+    ),
+    "stacked": (
+        lambda w, x: lax.scan(lambda h, its: (h * its, None), x, w)[0],
+        jnp.array([1.0, 2, 3]), ONE, [6, 3, 2],
+    ),
+    "a row twice": (lambda e, ids: e[ids].sum(), jnp.zeros((3, 1)), jnp.array([[1, 1]]),
+                    [[0], [2], [0]]),
+    "no such row": (lambda e, ids: jnp.nansum(e[ids]), jnp.zeros((3, 1)), jnp.array([[5]]),
+                    [[0], [0], [0]]),
+    "the last row": (lambda e, ids: e[ids].sum(), jnp.zeros((3, 1)), jnp.array([[-1]]),
+                     [[0], [0], [1]]),
+    "a bias": (lambda b, x: (x + b).sum(), jnp.array(0.0), jnp.ones((1, 4)), 4),
+    "a rule": (three_times, TWO, ONE, 3),
+    "held": (lambda w, x: x * w * lax.stop_gradient(w), TWO, ONE, 2),
+    "a regulariser": (lambda w, x: x * w + 0.5 * w**2, TWO, ONE, 3),
+    "a matrix": (lambda w, x: (x @ w).sum(), jnp.ones((2, 1)), jnp.array([[3.0, 4]]), [[3], [4]]),
+    "a transposed one": (lambda w, x: (x @ w.T).sum(), jnp.ones((1, 2)), jnp.array([[3.0, 4]]),
+                         [[3, 4]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["ghost", "two_pass"])
+def test_exact_values(method):
+    losses = {name: its[0] for name, its in EXACT.items()}
+
+    @jit
+    def outcomes(given):
+        return {
+            name: ptk.clipped_grad(loss, math.inf, method=method)(*given[name])
+            for name, loss in losses.items()
+        }
+
+    found = outcomes({name: its[1:3] for name, its in EXACT.items()})
+    for name, (gradient, info) in found.items():
+        np.testing.assert_allclose(gradient, EXACT[name][3], rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(info.norms, np.linalg.norm(EXACT[name][3]), rtol=1e-6)

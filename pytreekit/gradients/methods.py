@@ -15,6 +15,7 @@ from .clip_norms import ClipNorms
 from .loss import GRADIENTS, NORMS, TRACES, Example
 from .mapped_loss import MappedLoss
 from .norms import accumulator, root, total
+from .second_pass import if_any
 from .weights import kept, masked, weight, weighted_sum
 
 
@@ -118,7 +119,12 @@ class Clipping:
         norms, value, aux, real = over(*args, **kwargs)
         keep = kept(norms, real, nan_safe=self.nan_safe)
         weights = self._weights(norms, keep)
-        gradients = self._reweighted(args, kwargs, weights[:, 0], keep)
+
+        def reweighted() -> list[Array]:
+            return self._reweighted(args, kwargs, weights[:, 0], keep)
+
+        safe = None if not ghost else keep
+        gradients = reweighted() if safe is None else if_any(safe, reweighted)
         return Sums(gradients, _count(value, real), *_told(norms, weights, value, aux, real))
 
     def _reweighted(
