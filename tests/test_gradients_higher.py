@@ -1,4 +1,4 @@
-"""Derivatives of clipped gradients by two passes: those by others are held beside other tests."""
+"""Derivatives of clipped gradients by two passes are those of gradients side by side."""
 
 from __future__ import annotations
 
