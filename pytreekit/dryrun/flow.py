@@ -14,6 +14,9 @@ _MOVES = {"bitcast", "copy", "transpose", "reshape", "convert", "get-tuple-eleme
 _PARTS = _MOVES | {"dynamic-slice", "slice"}
 """What hands on a value, or a part of it."""
 
+_OUTSIDE = {"fusion", "parameter", "get-tuple-element"}
+"""What a value comes from may stand in another computation than these."""
+
 _ALWAYS = {"constant", "iota", "partition-id", "replica-id"}
 _INDEX = re.compile(r"\bindex=(\d+)")
 MOST_STEPS = 1000
@@ -150,9 +153,12 @@ def depends_on(module: Module, at: At, opcode: str) -> bool:
         here = pending.pop()
         if here.its.opcode == opcode:
             return True
-        inner = _before(module, here) if here.its.opcode in {"fusion", "parameter"} else None
+        inner = _before(module, here) if here.its.opcode in _OUTSIDE else None
         names = here.its.operands if inner is None and here.its.opcode != "fusion" else ()
-        for one in [inner, *(At(here.computation, here.computation.instructions[n]) for n in names)]:
+        for one in [
+            inner,
+            *(At(here.computation, here.computation.instructions[n]) for n in names),
+        ]:
             if one is not None:
                 _push(one, pending, seen)
     return False

@@ -13,8 +13,10 @@ OWN = str(Path(__file__).parents[1])
 LIBRARIES = ("/site-packages/", "/dist-packages/", "<frozen ")
 """Parts of the names of files that no user wrote."""
 
-_TABLES = re.compile(r"^(FileNames|FunctionNames|FileLocations|StackFrames)$\n((?:\d+ .*\n)*)", re.M)
-_ROW = re.compile(r"^(\d+) (.*)$", re.M)
+_TABLES = re.compile(
+    r"^(FileNames|FunctionNames|FileLocations|StackFrames)$\n((?:\d+ .*\n)*)", re.MULTILINE
+)
+_ROW = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\d+)")
 _STRING = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _INT = re.compile(r"\b(stack_frame_id|source_line)=(\d+)")

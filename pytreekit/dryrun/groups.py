@@ -77,7 +77,9 @@ def _of_mesh(sizes: str, devices: str | None, axes: str) -> np.ndarray:
         order = _arranged(*map(_numbers, found.groups(""))).ravel()
     else:
         order = np.array(_numbers(devices or "") or range(count))
-    taken = {name: (int(pre or 1), int(size or its[name])) for name, pre, size in _AXIS.findall(axes)}
+    taken = {
+        name: (int(pre or 1), int(size or its[name])) for name, pre, size in _AXIS.findall(axes)
+    }
     shape: list[int] = []
     grouped: list[int] = []
     for name, size in its.items():

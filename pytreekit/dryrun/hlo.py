@@ -179,3 +179,15 @@ def _closing(text: str) -> int:
         if depth == 0 and found[0] == ")":
             return found.start()
     return len(text)
+
+
+_OP_NAME = re.compile(r'\bop_name="((?:[^"\\]|\\.)*)"')
+
+
+def names(module: Module) -> dict[int, str]:
+    """The path of each argument, as JAX names them, by the number of its parameter."""
+    found: dict[int, str] = {}
+    for number, its in module.computations[module.entry].parameters.items():
+        told = _OP_NAME.search(its.metadata)
+        found[number] = re.sub(r"\\(.)", r"\1", told[1]) if told else ""
+    return found

@@ -1,4 +1,4 @@
-"""What each device computes, and reads and writes of its memory, loops counted as often as they run.
+"""What each device computes, reads and writes, the bodies of loops as often as they run.
 
 `compiled.cost_analysis()` counts the body of each loop once.
 """
