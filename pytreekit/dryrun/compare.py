@@ -23,7 +23,7 @@ def compare(
     args: Sequence[Any],
     plans: Mapping[str, Any],
     *,
-    memory: float | None = None,
+    memory: float | int | None = None,
     mesh: Any = None,
     bandwidth: PerAxis | None = None,
     latency: PerAxis = 0.0,

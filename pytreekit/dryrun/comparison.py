@@ -29,7 +29,7 @@ class Comparison:
     """
 
     runs: Mapping[str, DryRun]
-    memory: float | None
+    memory: float | int | None
     left_out: Mapping[str, str]
     plans: Mapping[str, ShardingPlan] = dataclasses.field(default_factory=dict)
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-PerAxis: TypeAlias = float | Mapping[str, float]
+PerAxis: TypeAlias = float | int | Mapping[str, float | int]
 """A number, the same for all, or one for each axis of the mesh."""
 
 _SHARES = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1}

@@ -29,7 +29,7 @@ def suggest(
     step: Callable[..., Any],
     mesh: Any,
     *,
-    memory: float | None = None,
+    memory: float | int | None = None,
     args: Sequence[Any] = (),
     rules: Any = None,
     stack: Any = None,
@@ -116,7 +116,7 @@ def _specs(params: Any, its: Axes, rules: Any, stack: Any) -> Iterator[tuple[str
 
 
 def _within(
-    plans: dict[str, ShardingPlan], memory: float | None
+    plans: dict[str, ShardingPlan], memory: float | int | None
 ) -> tuple[dict[str, ShardingPlan], dict[str, str]]:
     """The plans whose parameters fit, and why others were left out."""
     sizes = {name: plan.memory().per_device for name, plan in plans.items()}

@@ -29,9 +29,9 @@ def progress(what: str, total: int, *, show: bool | None, unit: str = "bytes") -
         yield _nothing
         return
     with contextlib.ExitStack() as stack:
-        bar = _Bar(what, total, stack, 0.0 if show else PATIENCE, unit)
-        if unit != "bytes":  # few and long: it is there from the start
-            bar(0)
+        patience = PATIENCE if show is None and unit == "bytes" else 0.0
+        bar = _Bar(what, total, stack, patience, unit)
+        bar(0)
         yield bar
 
 
