@@ -24,8 +24,7 @@ from jax import export
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from ..faults import Fault
-from ..show import values as shown
-from ..show.errors import raise_faults
+from ..show.errors import SpecError
 from .programs import Program
 
 CHILD = Path(__file__).with_name("child.py")
@@ -84,7 +83,7 @@ def compiled(program: Program, doing: str) -> Compiled:
     """
     mesh = devices_of(program)
     if mesh is not None:
-        return _here(program, mesh)
+        return _here(program, mesh, doing)
     carried = [carry(program, doing)]
     (its,) = elsewhere([program], carried, doing)
     return its
@@ -103,10 +102,14 @@ def devices_of(program: Program) -> Mesh | None:
     return Mesh(np.array(devices[:count]).reshape(sizes), names, axis_types=types)
 
 
-def _here(program: Program, mesh: Mesh) -> Compiled:
+def _here(program: Program, mesh: Mesh, doing: str) -> Compiled:
     args = jax.tree.map(lambda leaf: _on(leaf, mesh), program.args)
     start = time.perf_counter()
-    executable = program.step.lower(*args).compile()
+    lowered = program.step.lower(*args)
+    try:
+        executable = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        raise _told(_failed(program), doing, error) from None
     seconds = time.perf_counter() - start
     stats = executable.memory_analysis()
     its = {field: getattr(stats, f"{name}_size_in_bytes", 0) for field, name in _STATS.items()}
@@ -156,9 +159,16 @@ def carry(program: Program, doing: str) -> Carried:
             "mesh": (program.mesh.axis_names, program.mesh.axis_sizes),
         }
         return Carried(pickle.dumps(told), kept)
-    except Exception as error:
-        raise_faults([_stays(program, error)], doing=doing)
-        raise
+    except Exception as error:  # whatever keeps it here: what a step holds may be anything
+        raise _told(_stays(program), doing, error) from None
+
+
+def _told(fault: Fault, doing: str, error: Exception | str) -> SpecError:
+    """A fault as an error, with what JAX says as a note: its words differ between its versions."""
+    told = SpecError([fault], doing=doing)
+    said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    told.add_note(f"what JAX says: {said}")
+    return told
 
 
 def _is_info(node: Any) -> bool:
@@ -169,19 +179,26 @@ def _flat(exported: Any) -> Any:
     """The program over its leaves, so that no other process needs to know of any node."""
     inputs = jax.tree.structure((tuple(range(len(exported.in_avals))), {}))
     outputs = jax.tree.structure(tuple(range(len(exported.out_avals))))
-    # Its gradient is a closure, which no pickle holds.
-    return dataclasses.replace(exported, in_tree=inputs, out_tree=outputs, _get_vjp=None)
+    fields = {one.name: getattr(exported, one.name) for one in dataclasses.fields(exported)}
+    # No pickle holds a closure, as its gradient is one.
+    closures = {name: None for name, its in fields.items() if callable(its) and name[0] == "_"}
+    return dataclasses.replace(exported, in_tree=inputs, out_tree=outputs, **closures)
 
 
-def _stays(program: Program, error: Exception) -> Fault:
+def _stays(program: Program) -> Fault:
     count = program.mesh.size
     fact = f"the step cannot be taken to a process with {count} devices"
     note = (
-        f"{shown.error(error, 200)}; start Python with XLA_FLAGS={DEVICES}={count} and "
-        "JAX_PLATFORMS=cpu, and it is compiled in the same process; callbacks cannot be taken "
-        "anywhere, nor can a Mesh with other devices"
+        "callbacks cannot go there, nor can a Mesh of other devices; with "
+        f"JAX_PLATFORMS=cpu XLA_FLAGS={DEVICES}={count} it is compiled in this process"
     )
     return Fault("PTK701", program.name, "", "", "", "", fact=fact, note=note)
+
+
+def _failed(program: Program) -> Fault:
+    fact = f"was not compiled for {program.mesh.size} devices"
+    note = "what JAX says stands below this message"
+    return Fault("PTK702", program.name, "", "", "", "", fact=fact, note=note)
 
 
 def elsewhere(
@@ -209,10 +226,7 @@ def elsewhere(
                 lines = said.read().decode(errors="replace").strip().splitlines()
                 answer = {"error": lines[-1] if lines else "the process ended"}
             if "error" in answer:
-                fact = f"was not compiled for {program.mesh.size} devices"
-                fault = Fault("PTK702", program.name, "", "", "", "", fact=fact)
-                note = shown.error(RuntimeError(answer["error"]), 300).partition(": ")[2]
-                raise_faults([dataclasses.replace(fault, note=note)], doing=doing)
+                raise _told(_failed(program), doing, answer["error"])
             if done is not None:
                 done(1)
             memory = DeviceMemory(**{to: answer["memory"][of] for to, of in _STATS.items()})
