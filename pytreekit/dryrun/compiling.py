@@ -159,7 +159,7 @@ def carry(program: Program, doing: str) -> Carried:
             "mesh": (program.mesh.axis_names, program.mesh.axis_sizes),
         }
         return Carried(pickle.dumps(told), kept)
-    except Exception as error:  # whatever keeps it here: what a step holds may be anything
+    except Exception as error:  # noqa: BLE001  a step may hold anything
         raise _told(_stays(program), doing, error) from None
 
 

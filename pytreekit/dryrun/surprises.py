@@ -202,14 +202,16 @@ def _adds_to_state(module: Module, use: Use, body: str) -> bool:
 
 
 def _is_element(module: Module, use: Use, number: int) -> bool:
-    """Whether the other operand of a sum is an element of a loop's state."""
+    """Whether the other operand of a sum is an element of a loop's state, used for nothing else.
+
+    In a stack of layers with residuals what goes back through them is added to, and used as well.
+    """
     computation, its = use.at
     names = [name for place, name in enumerate(its.operands) if place != use.operand]
     for name in names:
-        at = At(computation, computation.instructions[name])
-        at = _outside(module, at)
+        at = _outside(module, At(computation, computation.instructions[name]))
         if at.its.opcode == "get-tuple-element" and index(at.its) == number:
-            return True
+            return all(other.at == use.at for other in uses(module, at))
     return False
 
 
