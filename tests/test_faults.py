@@ -15,7 +15,8 @@ import pytest
 import pytreekit as ptk
 from pytreekit.faults import CODES
 
-from . import fault_examples_gradients as _  # noqa: F401  enters its examples
+from . import fault_examples_dry_run as _runs  # noqa: F401  enters its examples
+from . import fault_examples_gradients as _  # noqa: F401  so does it
 from .fault_examples import EXAMPLES, Example
 
 HERE = Path(__file__).parent
