@@ -207,3 +207,21 @@ def test_gradients_of_layers_that_a_loop_only_keeps_are_no_finding() -> None:
     run = ptk.dry_run(many, stacked, X, plan=plan)
     assert [code for code, _ in codes(run) if code == "PTK754"] == []
     assert {one.times for one in run.collectives} == {3}
+
+
+def test_what_is_alike_has_one_row() -> None:
+    names = [f"layer{number}" for number in range(6)]
+
+    def many(params: Any, x: Any) -> Any:
+        for name in names:
+            x = jnp.tanh(x @ params[name])
+        return x
+
+    shapes = {name: jax.ShapeDtypeStruct((64, 64), jnp.float32) for name in names}
+    run = ptk.dry_run(
+        many, shapes, laid_out(P("data"), 512, 64), plan=ptk.ShardingPlan(shapes, P("data"), MESH)
+    )
+    assert len(run.collectives) == 6
+    (row,) = [line for line in str(run).splitlines() if line.startswith("| all-gather")]
+    assert "|  6 | " in row or "| 6 | " in row
+    assert "and 5 more" in str(run)

@@ -61,7 +61,7 @@ class DryRun:
     @property
     def communication(self) -> float:
         """The bytes that each device must send in a step, on an accelerator."""
-        return sum(one.accelerator_sent for one in self.collectives)
+        return float(sum(one.accelerator_sent for one in self.collectives))
 
     @property
     def seconds(self) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..show import table
 from ..show import values as shown
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .result import DryRun
 
 COLUMNS = ("collective", "over", "n", "bytes", "sent", "because of")
+MOST_ROWS = 24
+"""Rows of collectives that are shown; `collectives` has them all."""
+
 NUMBERS = ("n", "bytes", "sent", "at least")
 
 
@@ -43,33 +46,58 @@ def tables(its: DryRun) -> Iterator[table.Table]:
         timed = any(one.seconds is not None for one in its.collectives)
         head = "Collectives of a step, per device, as on an accelerator"
         columns = (*COLUMNS[:5], "at least", COLUMNS[5]) if timed else COLUMNS
-        its_rows = [_row(one, timed=timed) for one in its.collectives]
-        yield table.Head(head, columns, NUMBERS), its_rows
+        yield table.Head(head, columns, NUMBERS), list(_rows(its.collectives, timed=timed))
     if its.findings:
         head = shown.count(len(its.findings), "finding")
         columns = ("code", "where", "what", "remedy")
-        found = [(one.code, _where(one), one.title, one.note) for one in its.findings]
+        found = [(one.code, one.place, one.title, one.note) for one in its.findings]
         yield table.Head(head, columns), found
     if its.notes:
         yield table.Head("What the figures do not know", ("note",)), [(one,) for one in its.notes]
 
 
-def _where(one: object) -> str:
-    place, spec_path = getattr(one, "place", ""), getattr(one, "spec_path", "")
-    return place or spec_path
+def _rows(found: Sequence[Collective], *, timed: bool) -> Iterator[tuple[str, ...]]:
+    """A row for all collectives that are alike, such as those of many layers, what costs most first.
+
+    The last row counts those that have none.
+    """
+    groups: dict[tuple[Any, ...], list[Collective]] = {}
+    for one in found:
+        its = one.accelerator, one.kind, one.axes, one.exact, one.accelerator_bytes
+        groups.setdefault((*its, one.operation, one.source), []).append(one)
+    ordered = sorted(groups.values(), key=_cost)
+    for group in ordered[:MOST_ROWS]:
+        yield _row(group, timed=timed)
+    left = [one for group in ordered[MOST_ROWS:] for one in group]
+    if left:
+        times = sum(one.times for one in left)
+        sent = in_bytes(round(sum(one.accelerator_sent for one in left)))
+        seconds = (in_seconds(sum(one.seconds or 0.0 for one in left)),) * timed
+        yield (f"{len(left)} more", "", f"{times:,}", "", sent, *seconds, "see .collectives")
 
 
-def _row(one: Collective, *, timed: bool) -> tuple[str, ...]:
-    kind = (
-        one.accelerator if one.accelerator == one.kind else f"{one.accelerator} ({one.kind} on CPU)"
+def _cost(group: Sequence[Collective]) -> tuple[float, float]:
+    return -sum(one.seconds or 0.0 for one in group), -sum(one.accelerator_sent for one in group)
+
+
+def _row(group: Sequence[Collective], *, timed: bool) -> tuple[str, ...]:
+    one = group[0]
+    kind = one.accelerator + f" ({one.kind} on CPU)" * (one.accelerator != one.kind)
+    times = f"{sum(each.times for each in group):,}" + "+" * (not one.exact)
+    sent = in_bytes(round(sum(each.accelerator_sent for each in group)))
+    seconds = (in_seconds(sum(each.seconds or 0.0 for each in group)),) * timed
+    leaves = list(dict.fromkeys(each.leaf for each in group if each.leaf))
+    leaf = shown.listing(leaves, 1)
+    cause = ", ".join(filter(None, dict.fromkeys([leaf, one.operation, one.source])))
+    return (
+        kind,
+        "+".join(one.axes),
+        times,
+        in_bytes(one.accelerator_bytes),
+        sent,
+        *seconds,
+        cause,
     )
-    times = f"{one.times}" if one.exact else f"{one.times}+"
-    cells = (kind, "+".join(one.axes), times, in_bytes(one.accelerator_bytes))
-    seconds = (in_seconds(one.seconds),) if timed and one.seconds is not None else ("",) * timed
-    cause = ", ".join(
-        filter(None, [one.leaf, one.operation if one.operation != one.leaf else "", one.source])
-    )
-    return (*cells, in_bytes(round(one.accelerator_sent)), *seconds, cause)
 
 
 def plain(its: DryRun) -> str:
