@@ -11,7 +11,7 @@ from ..show import values as shown
 from ..show.errors import raise_faults
 from ..show.progress import waiting
 from . import hlo
-from .collectives import Known, collectives
+from .collectives import Collective, Known, collectives
 from .compiling import Compiled, compiled
 from .links import Links, PerAxis
 from .programs import Program, program
@@ -103,8 +103,8 @@ def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
     )
 
 
-def _cost(one: Any) -> tuple[float, float]:
-    return -(one.seconds or 0.0), -one.accelerator_sent
+def _cost(one: Collective) -> tuple[Any, ...]:
+    return -(one.seconds or 0.0), -one.accelerator_sent, one.kind, one.leaf, one.file, one.line
 
 
 def plans_of(plan: Any, doing: str) -> tuple[ShardingPlan, ...]:

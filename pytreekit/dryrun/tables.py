@@ -57,7 +57,7 @@ def tables(its: DryRun) -> Iterator[table.Table]:
 
 
 def _rows(found: Sequence[Collective], *, timed: bool) -> Iterator[tuple[str, ...]]:
-    """A row for all collectives that are alike, such as those of many layers, what costs most first.
+    """A row for all collectives that are alike, as those of many layers, what costs most first.
 
     The last row counts those that have none.
     """
