@@ -72,7 +72,7 @@ def suggest(
         >>> found = ptk.suggest(params, lambda params, x: x @ params["w"], mesh,
         ...                     args=(x,), memory=1_500_000)
         >>> list(found.runs), found.best, found.plan.specs
-        (['whole', 'split over data'], 'split over data', {'w': P('data',)})
+        (['whole', 'split over data'], 'whole', {'w': P()})
     """
     its = axes_of(mesh, DOING)
     raise_faults(memory_faults(memory), doing=DOING)
