@@ -44,6 +44,14 @@ class DryRun:
         collectives: What devices exchange, what costs most first.
         findings: What is hardly meant: PTK751 to PTK754, each with its place and a remedy.
         notes: What these figures do not know of an accelerator.
+
+    Examples:
+        >>> import jax
+        >>> import pytreekit as ptk
+        >>> x = jax.ShapeDtypeStruct((8, 4), "float32")
+        >>> run = ptk.dry_run(lambda x: 2 * x, x, mesh={"data": 4})
+        >>> run.memory.arguments, run.communication, [fault.code for fault in run.findings]
+        (128, 0.0, ['PTK753'])
     """
 
     step: str
