@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
@@ -201,14 +201,21 @@ def test_memory_is_what_the_compiled_program_says_that_runs(split: Any, whole: A
 
 
 def test_another_process_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = ptk.ShardingPlan(PARAMS, P("data"), MESH)
-    args = PARAMS, laid_out(P("data"), BATCH, IN), laid_out(P("data"), 8)
+    x, spare = shape(BATCH, IN), shape(8)
+    plans = {}
+    for kind in AxisType.Auto, AxisType.Explicit:
+        mesh = AbstractMesh((4, 2), ("data", "model"), axis_types=(kind,) * 2)
+        spec = P("data") if kind is AxisType.Auto else P()
+        pairs = (PARAMS, spec), (x, P("data")), (spare, P("data"))
+        plans[kind.name] = [ptk.ShardingPlan(its, how, mesh) for its, how in pairs]
     step = jax.jit(lambda params, x, unused: train(params, x), donate_argnums=0)
-    here = ptk.dry_run(step, *args, plan=plan)
+    here = ptk.compare(step, (PARAMS, x, spare), plans)
     monkeypatch.setattr(compiling, "devices_of", lambda program: None)
-    there = ptk.dry_run(step, *args, plan=plan)
-    same = dataclasses.replace(there, compile_seconds=here.compile_seconds)
-    assert same == here
+    there = ptk.compare(step, (PARAMS, x, spare), plans)
+    for name, run in there.runs.items():
+        seconds = here.runs[name].compile_seconds
+        assert dataclasses.replace(run, compile_seconds=seconds) == here.runs[name]
+        assert run.collectives
 
 
 def test_the_state_of_an_optimizer_follows_the_plan() -> None:

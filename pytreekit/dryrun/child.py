@@ -18,15 +18,14 @@ def compiled(program: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         program: `exported`, as `jax.export` made it; `kept`, which of its arguments it uses;
-            `donated`, which of these it may write into; the `mesh`, its axes and sizes.
+            `donated`, which of these it may write into; `mesh`, its axes, sizes and types.
     """
     import jax
     import numpy as np
 
     exported, kept = program["exported"], program["kept"]
-    names, sizes = program["mesh"]
+    names, sizes, types = program["mesh"]
     devices = np.array(jax.devices("cpu")[: exported.nr_devices])
-    types = (jax.sharding.AxisType.Auto,) * len(names)
     mesh = jax.sharding.Mesh(devices.reshape(sizes), names, axis_types=types)
     shardings = exported.in_shardings_jax(mesh)
     avals = exported.in_avals

@@ -147,6 +147,7 @@ def carry(program: Program, doing: str) -> Carried:
     Raises:
         SpecError: PTK701, if it cannot.
     """
+    mesh = program.mesh
     traced = program.step.trace(*program.args)  # an error of the step itself is raised as it is
     try:
         exported = export.export(program.step, platforms=["cpu"])(*program.args)
@@ -156,7 +157,7 @@ def carry(program: Program, doing: str) -> Carried:
             "exported": _flat(exported),
             "kept": kept,
             "donated": tuple(place for place, number in enumerate(kept) if donated[number]),
-            "mesh": (program.mesh.axis_names, program.mesh.axis_sizes),
+            "mesh": (mesh.axis_names, mesh.axis_sizes, mesh.axis_types),
         }
         return Carried(pickle.dumps(told), kept)
     except Exception as error:  # noqa: BLE001  a step may hold anything

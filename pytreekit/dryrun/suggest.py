@@ -48,8 +48,9 @@ def suggest(
         step: The step, `step(params, *args)`.
         mesh: A `Mesh`, an `AbstractMesh` or a dict of axis names and sizes.
         memory: The bytes of a device's memory.
-        args: The other arguments of the step, as for `ptk.dry_run`: a batch with its sharding; the
-            state of an optimizer follows the parameters.
+        args: The other arguments of the step, as for `ptk.dry_run`. The batch needs a sharding of
+            its own: whole on each device, no plan saves work. The state of an optimizer follows
+            the parameters.
         rules: Tensor parallelism: rules, a tree of specs, or what `ptk.partition_plan` returned.
         stack: Rules of the dimensions that are stacks of layers, as for `ptk.fsdp_specs`.
         bandwidth: As for `ptk.dry_run`.
