@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytreekit.commands.dry_run import run
+from pytreekit.commands.dry_run import options, run
 
 MODULE = """\
 import jax
@@ -90,3 +91,10 @@ def test_json(target: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_names_no_function_is_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(target=name) == 2
     assert "pytreekit dry-run: " in capsys.readouterr().err
+
+
+def test_its_options_are_those_of_the_function(target: str) -> None:
+    parser = argparse.ArgumentParser()
+    options(parser)
+    words = [f"{target}:dry", "--memory", "1e9", "--mesh", "data=4", "--bandwidth=1e9", "--json"]
+    assert run(**vars(parser.parse_args(words))) == 0
