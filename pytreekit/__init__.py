@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .batching.forms import if_array as if_array
     from .batching.memory import suggest_chunk_size as suggest_chunk_size
     from .batching.vmap import vmap as vmap
+    from .dryrun.compare import compare as compare
+    from .dryrun.dry_run import dry_run as dry_run
+    from .dryrun.result import DryRun as DryRun
+    from .dryrun.suggest import suggest as suggest
     from .faults import Fault as Fault
     from .files.reading import read_shapes as read_shapes
     from .gradients.clipping import ClipInfo as ClipInfo
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SPLIT",
     "ClipInfo",
+    "DryRun",
     "Fault",
     "Rules",
     "ShardingPlan",
@@ -67,9 +72,11 @@ __all__ = [
     "check_shardings",
     "clipped_grad",
     "combine",
+    "compare",
     "data_parallel",
     "data_parallel_grad",
     "diff",
+    "dry_run",
     "fsdp_plan",
     "fsdp_specs",
     "gradient_statistics",
@@ -90,6 +97,7 @@ __all__ = [
     "shard_map",
     "spec_of",
     "stack",
+    "suggest",
     "suggest_chunk_size",
     "summary",
     "unstack",
@@ -99,6 +107,7 @@ __all__ = [
 _WHERE = {
     "SPLIT": "batching.forms",
     "ClipInfo": "gradients.clipping",
+    "DryRun": "dryrun.result",
     "Fault": "faults",
     "Rules": "specs.rules",
     "ShardingPlan": "sharding.plans.sharding_plan",
@@ -110,9 +119,11 @@ _WHERE = {
     "check_shardings": "sharding.check",
     "clipped_grad": "gradients.clipping",
     "combine": "trees.combine",
+    "compare": "dryrun.compare",
     "data_parallel": "parallel.data_parallel",
     "data_parallel_grad": "parallel.data_parallel_grad",
     "diff": "trees.diff",
+    "dry_run": "dryrun.dry_run",
     "fsdp_plan": "sharding.fsdp",
     "fsdp_specs": "sharding.fsdp",
     "gradient_statistics": "gradients.measure",
@@ -133,6 +144,7 @@ _WHERE = {
     "shard_map": "parallel.shard_map",
     "spec_of": "sharding.named",
     "stack": "trees.stack",
+    "suggest": "dryrun.suggest",
     "suggest_chunk_size": "batching.memory",
     "summary": "trees.summary",
     "unstack": "trees.unstack",

@@ -121,3 +121,10 @@ def test_the_overhead_over_devices_is_measured() -> None:
     head, _, *rows = table_of("parallel_overhead")
     assert head[1:] == ["jax us", "ptk us", "ratio", "goal"]
     assert {row[4] for row in rows} == {"1.05x", ""}
+
+
+def test_dry_runs_are_measured() -> None:
+    head, _, *rows = table_of("dry_run")
+    assert head[1:5] == ["jax s", "ptk.dry_run s", "ratio", "goal"]
+    assert [row[4] for row in rows] == ["1.3x"]
+    assert int(rows[0][5]) > 0

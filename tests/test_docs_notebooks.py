@@ -79,7 +79,7 @@ def test_plans_are_drawn(tmp_path: Path) -> None:
 
 def test_every_chapter_is_a_notebook_without_what_only_the_site_reads() -> None:
     chapters = sorted(CHAPTERS.glob("*.md"))
-    assert len(chapters) == 6
+    assert len(chapters) == 7
     for chapter in chapters:
         text = json.dumps(notebook(chapter.read_text(encoding="utf-8"), chapter.parent).dict())
         assert [its for its in ("{#", "???", "](../", ".md)", "\\\\(") if its in text] == []

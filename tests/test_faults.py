@@ -15,6 +15,7 @@ import pytest
 import pytreekit as ptk
 from pytreekit.faults import CODES
 
+from . import fault_examples_dry_run as _runs  # noqa: F401  enters its examples
 from . import fault_examples_files as _files  # noqa: F401  enters its examples
 from . import fault_examples_gradients as _  # noqa: F401  enters its examples
 from .fault_examples import EXAMPLES, Example

@@ -17,13 +17,13 @@ from .api_snapshot import snapshot
 ROOT = Path(__file__).parents[1]
 ACCEPTED = Path(__file__).with_name("api.txt")
 NAMES = [
-    "SPLIT", "ClipInfo", "Fault", "Rules", "ShardingPlan", "SpecError", "SpecWarning", "axes_like",
-    "bind", "by_rank", "check_shardings", "clipped_grad", "combine", "data_parallel",
-    "data_parallel_grad", "diff", "fsdp_plan", "fsdp_specs", "gradient_statistics", "if_array",
-    "named_shardings", "optimizer_specs", "optional", "partition", "partition_plan",
-    "partition_specs", "per_example_grad", "per_example_norms", "per_example_value_and_grad",
-    "pmap", "raise_faults", "read_shapes", "register_box", "shard_map", "spec_of", "stack",
-    "suggest_chunk_size", "summary", "unstack", "vmap",
+    "SPLIT", "ClipInfo", "DryRun", "Fault", "Rules", "ShardingPlan", "SpecError", "SpecWarning",
+    "axes_like", "bind", "by_rank", "check_shardings", "clipped_grad", "combine", "compare",
+    "data_parallel", "data_parallel_grad", "diff", "dry_run", "fsdp_plan", "fsdp_specs",
+    "gradient_statistics", "if_array", "named_shardings", "optimizer_specs", "optional",
+    "partition", "partition_plan", "partition_specs", "per_example_grad", "per_example_norms",
+    "per_example_value_and_grad", "pmap", "raise_faults", "read_shapes", "register_box",
+    "shard_map", "spec_of", "stack", "suggest", "suggest_chunk_size", "summary", "unstack", "vmap",
 ]  # fmt: skip
 TESTING = [
     "SingleTrace", "assert_matches_loop", "assert_plan", "assert_plan_matches",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-COMMANDS = ("tree", "shard", "diff", "codes", "tour", "completion")
+COMMANDS = ("tree", "shard", "diff", "dry-run", "codes", "tour", "completion")
 """The commands, each a module beside this one; a dash in a name is `_` in that of its module.
 
 Such a module has `TOLD`, its line in the help; `options(parser)`, which adds its options; and

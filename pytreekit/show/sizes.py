@@ -29,3 +29,31 @@ def percent(share: float) -> str:
     if not share:
         return "0%"
     return f"{share:.1%}" if share >= 0.001 else f"{share:.2%}"  # noqa: PLR2004
+
+
+_FLOPS = ("FLOPs", "kFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs", "EFLOPs")
+_THOUSAND = 1000
+
+
+def in_flops(number: int) -> str:
+    """A number of floating point operations in the unit that fits.
+
+    >>> in_flops(12), in_flops(158_329_674_399_744)
+    ('12 FLOPs', '158.3 TFLOPs')
+    """
+    size, unit = float(number), 0
+    while size >= _THOUSAND and unit < len(_FLOPS) - 1:
+        size, unit = size / _THOUSAND, unit + 1
+    return f"{size:,.1f} {_FLOPS[unit]}" if unit else f"{number} FLOPs"
+
+
+def in_seconds(number: float) -> str:
+    """A time in the unit that fits.
+
+    >>> in_seconds(0.0), in_seconds(3e-6), in_seconds(0.0421), in_seconds(75.0)
+    ('0 s', '3.0 us', '42.1 ms', '75.0 s')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number / 1e-9:,.1f} ns" if number else "0 s"

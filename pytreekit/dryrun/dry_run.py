@@ -1,0 +1,153 @@
+"""`ptk.dry_run`: what a training step would cost on a mesh that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..faults import Fault
+from ..sharding.plans.sharding_plan import ShardingPlan
+from ..show import values as shown
+from ..show.errors import raise_faults
+from ..show.progress import waiting
+from . import hlo
+from .collectives import Collective, Known, collectives
+from .compiling import Compiled, compiled
+from .links import Links, PerAxis
+from .programs import Program, program
+from .result import DryRun, notes
+from .surprises import surprises
+from .work import work
+
+DOING = "dry_run"
+
+
+def dry_run(
+    step: Callable[..., Any],
+    *args: Any,
+    plan: Any = None,
+    mesh: Any = None,
+    bandwidth: PerAxis | None = None,
+    latency: PerAxis = 0.0,
+    progress: bool | None = None,
+) -> DryRun:
+    """Compile a step for a mesh of devices that need not be there, and tell what it would cost.
+
+    Nothing is run and nothing is placed. Where this process has too few devices, the step is traced
+    here and compiled in another process, which simulates them on the CPU.
+
+    Args:
+        step: The step, a function of arrays, or what `jax.jit` returned, with its own donated
+            arguments and shardings.
+        args: Its arguments: arrays or `jax.ShapeDtypeStruct`s, with their shardings, as
+            `plan.abstract()` gives them. One without any is laid out by `plan`, where it has the
+            plan's structure and shapes or is the optimizer state of these, else whole on each
+            device.
+        plan: A `ShardingPlan`, or several.
+        mesh: A `Mesh`, an `AbstractMesh` or a dict of axis names and sizes; by default that of the
+            plan or of the arguments. A `Mesh` is compiled for as it is, also one of accelerators.
+        bandwidth: Bytes per second that a device can send: over all of its links, or a dict with
+            those along each axis of the mesh. With it each collective has a lower bound in seconds.
+        latency: Seconds that a collective takes at least, a number or one for each axis.
+        progress: Whether to show that it is at work; None does on a terminal.
+
+    Returns:
+        A `DryRun`: memory of each device, FLOPs, collectives with their causes, and findings; a
+        table for `print` and notebooks.
+
+    Raises:
+        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK301 to PTK304,
+            if an array does not fit its sharding; PTK701, if the step cannot be taken to another
+            process; PTK702, if it is not compiled there.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp
+        >>> import pytreekit as ptk
+        >>> shapes = {"up": jax.ShapeDtypeStruct((64, 256), jnp.float32),
+        ...           "down": jax.ShapeDtypeStruct((256, 64), jnp.float32)}
+        >>> plan = ptk.ShardingPlan(shapes, [("up", "_ model"), ("down", "model _")],
+        ...                         {"data": 2, "model": 4})
+        >>> x = jax.ShapeDtypeStruct((32, 64), jnp.float32)
+        >>> forward = lambda params, x: jnp.tanh(x @ params["up"]) @ params["down"]
+        >>> found = ptk.dry_run(forward, plan.abstract(), x, mesh=plan.mesh)
+        >>> [(one.kind, one.axes, one.bytes) for one in found.collectives]
+        [('all-reduce', ('model',), 8192)]
+    """
+    plans = plans_of(plan, DOING)
+    its = program(step, args, plans, mesh, DOING)
+    links = links_of(bandwidth, latency, its.sizes, DOING)
+    with waiting(f"compiling {its.name} for {its.mesh.size} devices", show=progress):
+        made = compiled(its, f"{DOING}({its.name})")
+    return read(its, made, links)
+
+
+def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
+    """What a compiled step tells of itself."""
+    module = hlo.read(made.text)
+    names = made.names or hlo.names(module)
+    known = Known(its.sizes, names, links, made.platform == "cpu")
+    found = collectives(module, known)
+    done = work(module)
+    return DryRun(
+        step=its.name,
+        mesh=its.sizes,
+        platform=made.platform,
+        memory=made.memory,
+        flops=done.flops,
+        bytes_read=done.read,
+        bytes_written=done.written,
+        compile_seconds=made.seconds,
+        collectives=tuple(sorted((one.told for one in found), key=_cost)),
+        findings=surprises(its, module, found),
+        notes=notes(made.platform, [one.told for one in found], done.unknown),
+    )
+
+
+def _cost(one: Collective) -> tuple[Any, ...]:
+    return -(one.seconds or 0.0), -one.accelerator_sent, one.kind, one.leaf, one.file, one.line
+
+
+def plans_of(plan: Any, doing: str) -> tuple[ShardingPlan, ...]:
+    """The plans that a user gives: none, one, or several.
+
+    Raises:
+        SpecError: PTK001, if something else is given.
+    """
+    given = plan if isinstance(plan, Sequence) else () if plan is None else (plan,)
+    wrong = [one for one in given if not isinstance(one, ShardingPlan)]
+    if wrong:
+        fact = f"must be a ShardingPlan or several, this is {shown.kind(wrong[0])}"
+        raise_faults([Fault("PTK001", "plan", "", "", "", "", fact=fact)], doing=doing)
+    return tuple(given)
+
+
+def links_of(bandwidth: Any, latency: Any, mesh: Mapping[str, int], doing: str) -> Links | None:
+    """What a user says of the links, None for nothing.
+
+    Raises:
+        SpecError: PTK001, if it is no number, or none for each axis.
+    """
+    faults = [
+        *_number_faults("bandwidth", bandwidth, mesh, least="above 0"),
+        *_number_faults("latency", latency, mesh, least="of 0 or more"),
+    ]
+    raise_faults(faults, doing=doing)
+    return None if bandwidth is None else Links(bandwidth, latency)
+
+
+def _number_faults(name: str, value: Any, mesh: Mapping[str, int], least: str) -> list[Fault]:
+    if value is None:
+        return []
+    rows = dict(value) if isinstance(value, Mapping) else {"": value}
+    lacking = [axis for axis in mesh if axis not in rows] if isinstance(value, Mapping) else []
+    faults = [
+        Fault("PTK001", name, "", "", "", "", fact=f"says nothing of the mesh axis {axis!r}")
+        for axis in lacking
+    ]
+    for axis, number in rows.items():
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or number < 0 or (least == "above 0" and not number > 0):
+            fact = f"must be a number {least}, this is {shown.spec(number, 24)}"
+            path = f"[{axis!r}]" if axis else ""
+            faults.append(Fault("PTK001", name, path, "", "", "", fact=fact))
+    return faults
