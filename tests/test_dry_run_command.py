@@ -93,6 +93,14 @@ def test_what_names_no_function_is_told(name: str, capsys: pytest.CaptureFixture
     assert "pytreekit dry-run: " in capsys.readouterr().err
 
 
+def test_a_report_of_one_plan(target: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert run(target=f"{target}:dry", html=str(page)) == 0
+    told = page.read_text()
+    assert all(word in told for word in ("params[&#x27;w&#x27;]", "all-gather", "temporaries"))
+    assert run(target=f"{target}:several", html=str(page)) == 2
+
+
 def test_its_options_are_those_of_the_function(target: str) -> None:
     parser = argparse.ArgumentParser()
     options(parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -44,24 +45,25 @@ class Answer:
         self._command, self._as_json = command, as_json
         self._data: dict[str, Any] = {"command": command}
 
-    def give(self, show: Callable[[], int]) -> int:
+    def give(self, show: Callable[[], int], *, x64: bool = True) -> int:
         """Run what shows all of it, and tell its faults.
 
         Args:
             show: What returns the exit code.
+            x64: Whether dtypes are as files have them, and none is made shorter.
 
         Returns:
             The exit code.
         """
         faults: Sequence[Fault] = ()
         try:
-            with jax.enable_x64(True):  # files say which dtype they have, and none is made shorter
+            with jax.enable_x64(True) if x64 else contextlib.nullcontext():
                 code = show()
         except SpecError as error:
             faults = error.faults
             code = BAD_USAGE if {fault.code for fault in faults} == {NOT_THERE} else FAULTS
             if not self._as_json:
-                say(error, error=True)
+                say("\n".join([str(error), *getattr(error, "__notes__", ())]), error=True)
         except Unusable as error:
             say(f"pytreekit {self._command}: {error}", error=True)
             return BAD_USAGE
