@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import jaxpr_as_fun
+
+from .ghost.equations import equations
 
 
 def if_any(keep: Array, fun: Callable[[], list[Array]]) -> list[Array]:
@@ -23,7 +24,8 @@ def if_any(keep: Array, fun: Callable[[], list[Array]]) -> list[Array]:
         fun: The function.
     """
     closed = jax.make_jaxpr(fun)()
-    run, names = jaxpr_as_fun(closed), set(_operations(closed.jaxpr))
+    run = jaxpr_as_fun(closed)
+    names = {equation.primitive.name for equation in equations(closed.jaxpr)}
     if "scan" not in names or "conv_general_dilated" in names:
         return run()
 
@@ -31,10 +33,3 @@ def if_any(keep: Array, fun: Callable[[], list[Array]]) -> list[Array]:
         return [jnp.zeros(its.shape, its.dtype) for its in closed.out_avals]
 
     return lax.cond(jnp.any(keep), run, none)
-
-
-def _operations(jaxpr: Any) -> Iterator[str]:
-    for equation in jaxpr.eqns:
-        yield equation.primitive.name
-        for inner in jaxprs_in_params(equation.params):
-            yield from _operations(inner)
