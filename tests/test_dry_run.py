@@ -265,6 +265,7 @@ def test_what_costs_most_comes_first(split: Any) -> None:
             lambda: ptk.dry_run(train, PARAMS, shape(8, IN), mesh=MESH, bandwidth={"data": 1e9}),
         ),
         ("PTK001", lambda: ptk.dry_run(train, PARAMS, shape(8, IN), mesh=MESH, latency=-1)),
+        ("PTK104", lambda: ptk.dry_run(lambda x, how: x, shape(8, IN), ["relu"], mesh=MESH)),
     ],
 )
 def test_wrong_arguments_are_faults(code: str, call: Any) -> None:

@@ -56,9 +56,9 @@ def dry_run(
         table for `print` and notebooks.
 
     Raises:
-        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK301 to PTK304,
-            if an array does not fit its sharding; PTK701, if the step cannot be taken to another
-            process; PTK702, if it is not compiled there.
+        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK104, if it is
+            no JAX type; PTK301 to PTK304, if it does not fit its sharding; PTK701, if the step
+            cannot be taken to another process; PTK702, if it is not compiled there.
 
     Examples:
         >>> import jax, jax.numpy as jnp

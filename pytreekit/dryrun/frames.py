@@ -106,6 +106,8 @@ def operation(name: str) -> str:
 
     >>> operation("jit(step)/transpose(jvp())/while/body/dot_general")
     'dot_general, backward'
+    >>> operation("jit(step)/transpose(jvp(mean/reduce_sum))")
+    'reduce_sum, backward'
     >>> operation("p['w1']")
     "p['w1']"
     """
@@ -113,7 +115,9 @@ def operation(name: str) -> str:
     if "/" not in first or "['" in first:
         return first
     backward = ", backward" * ("transpose(" in first)
-    return first.rpartition("/")[2] + backward
+    last = first.rpartition("/")[2]
+    opened, closed = last.count("("), last.count(")")
+    return last.removesuffix(")" * max(closed - opened, 0)) + backward
 
 
 def _of_user(stack: list[Source]) -> Source:

@@ -62,8 +62,8 @@ def program(
         doing: What is being done.
 
     Raises:
-        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK301 to PTK304,
-            if an argument does not fit its sharding.
+        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK104, if it is
+            no JAX type; PTK301 to PTK304, if it does not fit its sharding.
     """
     if not callable(step):
         fact = f"must be callable, this is {shown.kind(step)}"
@@ -74,7 +74,8 @@ def program(
     spread = not is_jitted  # its own shardings are those of what has none
     laid_out = tuple(jax.tree.map(lambda leaf: _laid_out(leaf, its, spread), arg) for arg in filled)
     names = _names(step, len(args))
-    raise_faults(_unfit(laid_out, names), doing=doing, when="before tracing")
+    foreign = () if is_jitted else _foreign(laid_out, names)  # it may have static arguments
+    raise_faults([*foreign, *_unfit(laid_out, names)], doing=doing, when="before tracing")
     jitted: Any = step if is_jitted else jax.jit(step)
     told = tuple(
         names[number] + paths.text(path)
@@ -149,6 +150,16 @@ def _laid_out(leaf: Any, mesh: Mesh | AbstractMesh, spread: bool) -> Any:  # noq
     aval = shown.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf
     sharding = None if spec is None else NamedSharding(mesh, spec)
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+
+
+def _foreign(args: Sequence[Any], names: Sequence[str]) -> Iterator[Fault]:
+    """PTK104: what no function that is traced takes."""
+    for name, arg in zip(names, args, strict=True):
+        for path, leaf in jax.tree.leaves_with_path(arg):
+            if not isinstance(leaf, jax.ShapeDtypeStruct) and shown.typeof(leaf) is None:
+                fact = f"{shown.kind(leaf)} is no JAX type, it cannot be traced"
+                note = "bind it first, with functools.partial"
+                yield Fault("PTK104", name, paths.text(path), "", "", "", fact=fact, note=note)
 
 
 def _unfit(args: Sequence[Any], names: Sequence[str]) -> Iterator[Fault]:
