@@ -14,13 +14,16 @@ import os
 import pkgutil
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 DEVICES = "--xla_force_host_platform_device_count"
 KEPT = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
-os.environ["XLA_FLAGS"] = " ".join([*KEPT, f"{DEVICES}=8"])
+# The oldest XLA has two ways to make code for CPUs: this one is made in half the time.
+QUICKER = ["--xla_cpu_use_fusion_emitters=false"] * version("jaxlib").startswith("0.10.")
+os.environ["XLA_FLAGS"] = " ".join([*KEPT, *QUICKER, f"{DEVICES}=8"])
 os.environ["JAX_PLATFORMS"] = "cpu"
 # What the tests compile is small and runs once: to optimize it takes longer than it saves.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
