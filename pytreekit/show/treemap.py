@@ -212,7 +212,7 @@ def told(its: Placed) -> str:
     return f"{largest.path}{more}: {in_bytes(sum(tile.size for tile in its.tiles))}, {largest.told}"
 
 
-def label(name: str, width: float) -> str:
+def label(name: str, width: float | int) -> str:
     """The end of a name that has room in a width, `""` for less than tells anything."""
     room = int((width - 8) / CHARACTER)
     if room < min(len(name), FEWEST):
