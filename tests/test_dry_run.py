@@ -311,3 +311,18 @@ def test_what_is_not_compiled_is_a_fault_with_the_words_of_jax() -> None:
         ptk.dry_run(foreign, shape(8, 8), mesh=MESH)
     assert [fault.code for fault in raised.value.faults] == ["PTK702"]
     assert "no_such_target" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("step", [lambda x: 2 * x, jax.jit(lambda x: 2 * x)])
+def test_arguments_without_shardings_are_whole_on_each_device(step: Any) -> None:
+    run = ptk.dry_run(step, shape(8, IN), mesh=MESH)
+    assert (run.mesh, run.memory.arguments) == (MESH, 4 * 8 * IN)
+
+
+def test_a_plan_of_something_else_a_mesh_of_another_plan_and_no_array() -> None:
+    plan = ptk.ShardingPlan(shape(8, IN), P("data"), MESH)
+    wrong = [(shape(4, 4), {"plan": plan}), (shape(8, IN), {"plan": plan, "mesh": {"data": 3}})]
+    for arguments, more in [*wrong, ({}, {"mesh": MESH})]:
+        with pytest.raises(ptk.SpecError) as raised:
+            ptk.dry_run(lambda x: x, arguments, **more)
+        assert [fault.code for fault in raised.value.faults] == ["PTK001"]

@@ -44,6 +44,15 @@ def unused():
 
 
 number = 5
+
+
+def ends():
+    raise SystemExit(0)
+
+
+def prints():
+    print('noise')
+    return dry()
 """
 
 
@@ -67,6 +76,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("unused", {"strict": True}, 1, "PTK753"),
         ("number", {}, 2, "is no function"),
         ("nothing", {}, 2, "has no 'nothing'"),
+        ("ends", {}, 2, "ends the program"),
     ],
 )
 def test_how_it_ends(
@@ -83,7 +93,7 @@ def test_how_it_ends(
 
 
 def test_json(target: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(target=f"{target}:dry", as_json=True) == 0
+    assert run(target=f"{target}:prints", as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["mesh"] == {"data": 4}
 
 

@@ -62,8 +62,10 @@ class Answer:
         except SpecError as error:
             faults = error.faults
             code = BAD_USAGE if {fault.code for fault in faults} == {NOT_THERE} else FAULTS
+            said = list(getattr(error, "__notes__", ()))
+            self._data.update({"said": said} if said else {})
             if not self._as_json:
-                say("\n".join([str(error), *getattr(error, "__notes__", ())]), error=True)
+                say("\n".join([str(error), *said]), error=True)
         except Unusable as error:
             say(f"pytreekit {self._command}: {error}", error=True)
             return BAD_USAGE

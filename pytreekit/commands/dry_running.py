@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
@@ -110,7 +111,11 @@ def _asked(target: str) -> Mapping[str, Any]:
     Raises:
         Unusable: If there is no such function, or it returns something else.
     """
-    returned = _function(target)()
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is no part of the answer
+            returned = _function(target)()
+    except SystemExit as error:
+        raise Unusable(f"{target} ends the program, with {error.code!r}") from None
     if isinstance(returned, tuple) and returned and callable(returned[0]):
         return {"step": returned[0], "args": returned[1:]}
     if isinstance(returned, Mapping) and callable(returned.get("step")):

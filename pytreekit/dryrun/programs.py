@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -71,8 +72,13 @@ def program(
     is_jitted = hasattr(step, "lower") and hasattr(step, "trace")
     filled = [_planned(arg, plans) for arg in args]
     its = _mesh(filled, plans, mesh, doing)
-    spread = not is_jitted  # its own shardings are those of what has none
-    laid_out = tuple(jax.tree.map(lambda leaf: _laid_out(leaf, its, spread), arg) for arg in filled)
+    raise_faults([*_none(args), *_unused(plans, args), *_other_mesh(plans, its)], doing=doing)
+
+    def over(spread: bool) -> tuple[Any, ...]:  # noqa: FBT001
+        return tuple(jax.tree.map(lambda leaf: _laid_out(leaf, its, spread), arg) for arg in filled)
+
+    # What a jitted step has of shardings is for the arguments that have none.
+    laid_out = over(spread=not (is_jitted and _has_shardings(step, over(spread=False))))
     names = _names(step, len(args))
     foreign = () if is_jitted else _foreign(laid_out, names)  # it may have static arguments
     raise_faults([*foreign, *_unfit(laid_out, names)], doing=doing, when="before tracing")
@@ -150,6 +156,38 @@ def _laid_out(leaf: Any, mesh: Mesh | AbstractMesh, spread: bool) -> Any:  # noq
     aval = shown.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf
     sharding = None if spec is None else NamedSharding(mesh, spec)
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+
+
+def _has_shardings(jitted: Any, args: Sequence[Any]) -> bool:
+    """Whether a jitted step, or an argument, says over how many devices it goes."""
+    if any(_sharding(leaf) is not None for leaf in jax.tree.leaves(args)):
+        return True
+    text = jitted.trace(*args).lower(lowering_platforms=("cpu",)).as_text()
+    found = re.search(r"num_partitions = (\d+)", text)
+    return found is not None and int(found[1]) > 1
+
+
+def _none(args: Sequence[Any]) -> Iterator[Fault]:
+    """PTK001: nothing that could lie on the devices."""
+    if not jax.tree.leaves(args):
+        fact = "must have arguments, there is no array among these"
+        yield Fault("PTK001", "step", "", "", "", "", fact=fact)
+
+
+def _unused(plans: Sequence[ShardingPlan], args: Sequence[Any]) -> Iterator[Fault]:
+    """PTK001: a plan of something else."""
+    for plan in plans:
+        if not any(_same(plan.abstract(), arg) or _as_state(plan, arg) for arg in args):
+            fact = "is of no argument: none has its arrays"
+            yield Fault("PTK001", "plan", "", "", "", "", fact=fact)
+
+
+def _other_mesh(plans: Sequence[ShardingPlan], mesh: Mesh | AbstractMesh) -> Iterator[Fault]:
+    """PTK001: a mesh of other axes or sizes than a plan was made for."""
+    for plan in plans:
+        if dict(plan.mesh.shape) != dict(mesh.shape):
+            fact = f"must be that of the plan, which has {dict(plan.mesh.shape)}"
+            yield Fault("PTK001", "mesh", "", "", "", "", fact=fact)
 
 
 def _foreign(args: Sequence[Any], names: Sequence[str]) -> Iterator[Fault]:
