@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 from per_example_models import MODELS, Model
-from timing import best_times, finish, machine, options, print_table
+from timing import best_times, finish, machine, mebibytes, options, print_table
 
 import pytreekit as ptk
 from pytreekit.gradients.estimates import CPU, Estimate, Estimates
@@ -56,10 +56,9 @@ def measured(model: Model, rounds: int) -> dict[str, tuple[float, float]]:
         compiled[name] = first.lower(*given).compile()
     calls = [lambda way=way: jax.block_until_ready(way(*given)) for way in compiled.values()]
     times = best_times(calls, rounds)
-    sizes = [its.memory_analysis() for its in compiled.values()]
     return {
-        name: (time / 1000, (size.temp_size_in_bytes + size.output_size_in_bytes) / 2**20)
-        for name, time, size in zip(compiled, times, sizes, strict=True)
+        name: (time / 1000, mebibytes(its))
+        for (name, its), time in zip(compiled.items(), times, strict=True)
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from per_example_models import MODELS, Model
-from timing import best_times, finish, machine, options, print_table
+from timing import best_times, finish, machine, mebibytes, options, print_table
 
 import pytreekit as ptk
 
@@ -92,10 +92,7 @@ def measured(model: Model, rounds: int) -> dict[str, tuple[float, float, float]]
     check_alike(model, {name: way(*given) for name, way in compiled.items() if name != PLAIN})
     calls = [lambda way=way: jax.block_until_ready(way(*given)) for way in compiled.values()]
     times = best_times(calls, rounds)
-    memory = [
-        (its.temp_size_in_bytes + its.output_size_in_bytes) / 2**20
-        for its in (way.memory_analysis() for way in compiled.values())
-    ]
+    memory = [mebibytes(way) for way in compiled.values()]
     return {
         name: (its / 1000, size, compiling)
         for name, its, size, compiling in zip(compiled, times, memory, seconds, strict=True)

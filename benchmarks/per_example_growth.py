@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from per_example import CLIP, plain
 from per_example_models import Model, mlp, transformer
-from timing import best_times, finish, machine, options, print_table
+from timing import best_times, finish, machine, mebibytes, options, print_table
 
 import pytreekit as ptk
 
@@ -67,8 +67,7 @@ def measured(model: Model, rounds: int) -> tuple[list[str], float]:
         seconds.append(time.perf_counter() - start)
     calls = [lambda way=way: jax.block_until_ready(way(*given)) for way in compiled]
     its, ours = best_times(calls, rounds)
-    sizes = [way.memory_analysis() for way in compiled]
-    memory = [size.temp_size_in_bytes + size.output_size_in_bytes for size in sizes]
+    memory = [mebibytes(way) for way in compiled]
     cells = [f"{its / 1000:.2f}", f"{ours / 1000:.2f}", f"{ours / its:.2f}x"]
     cells += [f"{memory[1] / memory[0]:.2f}x", f"{planning:.2f}"]
     return [*cells, f"{seconds[1]:.2f}", f"{seconds[1] / seconds[0]:.2f}x"], planning

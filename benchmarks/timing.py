@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from typing import Any
 
 SHORTEST_TURN = 1e-3
 """Seconds that one turn of a function lasts at least, many times what reading the clock costs."""
@@ -48,6 +49,12 @@ def _turn(function: Callable[[], object], calls: int) -> float:
 def _calls_in_a_turn(function: Callable[[], object]) -> int:
     function()  # what is done once only: compiling, filling caches
     return max(1, round(SHORTEST_TURN / min(_turn(function, 1) for _ in range(5))))
+
+
+def mebibytes(compiled: Any) -> float:
+    """What XLA says that temporaries and outputs of a compiled function take."""
+    its = compiled.memory_analysis()
+    return (its.temp_size_in_bytes + its.output_size_in_bytes) / 2**20
 
 
 def options(description: str) -> argparse.Namespace:

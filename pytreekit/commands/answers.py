@@ -15,6 +15,7 @@ import jax
 
 from ..faults import Fault
 from ..files import writing
+from ..files.opening import said
 from ..files.reading import STANDARD_INPUT, Stored, from_standard_input, stored
 from ..show import folding, table
 from ..show.errors import SpecError
@@ -62,10 +63,10 @@ class Answer:
         except SpecError as error:
             faults = error.faults
             code = BAD_USAGE if {fault.code for fault in faults} == {NOT_THERE} else FAULTS
-            said = list(getattr(error, "__notes__", ()))
-            self._data.update({"said": said} if said else {})
+            notes = list(getattr(error, "__notes__", ()))
+            self._data.update({"said": notes} if notes else {})
             if not self._as_json:
-                say("\n".join([str(error), *said]), error=True)
+                say("\n".join([str(error), *notes]), error=True)
         except Unusable as error:
             say(f"pytreekit {self._command}: {error}", error=True)
             return BAD_USAGE
@@ -155,7 +156,5 @@ def write(file: str, text: str) -> None:
     try:
         writing.put(Path(file), text)
     except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name
-        raise Unusable(
-            f"cannot write {file!r}: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        raise Unusable(f"cannot write {file!r}: {said(error)}") from None
     say(f"wrote {file}", error=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..files.opening import said
 from ..sharding.plans import report
 from ..sharding.plans.sharding_plan import ShardingPlan
 from ..sharding.specs import partition_plan
@@ -73,8 +74,7 @@ def _rules(file: str | None) -> Rules:
     except SpecError:
         raise
     except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name
-        said = getattr(error, "strerror", None) or error
-        raise Unusable(f"cannot read {file!r}: {said}") from None
+        raise Unusable(f"cannot read {file!r}: {said(error)}") from None
 
 
 def _memory(plan: ShardingPlan) -> str:

@@ -77,8 +77,12 @@ def _doing(name: str) -> str:
 
 def unopened(name: str, error: Exception) -> Fault:
     """PTK801, from what the system says."""
-    said = getattr(error, "strerror", None) or str(error)
-    return fault("PTK801", name, f"cannot be opened: {said}")
+    return fault("PTK801", name, f"cannot be opened: {said(error)}")
+
+
+def said(error: Exception) -> str:
+    """What the system says of a file that cannot be read or written."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 @contextlib.contextmanager

@@ -123,8 +123,7 @@ class Clipping:
         def reweighted() -> list[Array]:
             return self._reweighted(args, kwargs, weights[:, 0], keep)
 
-        safe = None if not ghost else keep
-        gradients = reweighted() if safe is None else if_any(safe, reweighted)
+        gradients = if_any(keep, reweighted) if ghost and keep is not None else reweighted()
         return Sums(gradients, _count(value, real), *_told(norms, weights, value, aux, real))
 
     def _reweighted(
