@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 from jax.sharding import PartitionSpec
 
 from ..faults import Fault
@@ -77,6 +78,7 @@ class Assigned:
     groups: list[Group]
     faults: list[Fault]
     options: Options
+    _known: dict[Any, str] = dataclasses.field(default_factory=dict)
 
     @property
     def tree(self) -> Any:
@@ -85,7 +87,13 @@ class Assigned:
 
     def found(self, index: int) -> str:
         """A leaf by its dtype and shape."""
-        return shown.leaf(self.source.leaves[index])
+        leaf = self.source.leaves[index]
+        if type(leaf) is not jax.ShapeDtypeStruct or leaf.sharding is not None:
+            return shown.leaf(leaf)
+        alike = leaf.shape, leaf.dtype
+        if alike not in self._known:
+            self._known[alike] = shown.leaf(leaf)
+        return self._known[alike]
 
     def plan(self) -> SpecPlan:
         """The plan, if there are no faults."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -69,13 +70,17 @@ def _call_functions(
 def _of_rule(found: Assignment, number: int, value: Any, spec_name: str) -> Saying:
     its = found.rules
 
-    def told(_: int) -> tuple[str, str]:
+    @functools.cache
+    def text() -> tuple[str, str]:
         if number == NO_RULE:
             return f"{spec_name}.default", shown.spec(value)
         written = its.values[number]
         gave = f" gave {shown.spec(value, 30)}" if written is not value else ""
         pattern = its.patterns[number].text
         return at_rule(number, spec_name), f"({pattern!r}, {shown.spec(written, 44)}){gave}"
+
+    def told(_: int) -> tuple[str, str]:
+        return text()
 
     if number == NO_RULE:
         return Saying(value, "the default", told)

@@ -23,8 +23,10 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]], column: int = 0) -> str:
         rows: The cells.
         column: The column that holds paths or patterns.
     """
+    from rich.cells import cell_len
+
     columns = [[name, *its] for name, *its in zip(head.columns, *rows, strict=True)]
-    widest = [max(map(len, its)) for n, its in enumerate(columns) if n != column]
+    widest = [max(map(cell_len, its)) for n, its in enumerate(columns) if n != column]
     room = max(table.WIDTH - 3 * len(columns) - 1 - sum(widest), LEAST_ROOM)
     broken = [(*row[:column], _broken(row[column], room), *row[column + 1 :]) for row in rows]
     return table.plain(head, broken)
@@ -46,9 +48,13 @@ def kind(text: str) -> str:
 
 
 def _broken(text: str, room: int) -> str:
+    from rich.cells import cell_len
+
+    if cell_len(text) <= room:
+        return text
     lines = [""]
     for key in _KEY.findall(text):
-        if len(lines[-1]) + len(key) > room and lines[-1].strip():
+        if cell_len(lines[-1]) + cell_len(key) > room and lines[-1].strip():
             lines.append("  ")
         lines[-1] += key
     return "\n".join(lines)

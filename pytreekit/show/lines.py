@@ -15,7 +15,12 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 def fitted(lines: Iterable[str]) -> str:
     """Lines as one text: what is not ASCII escaped, what is too long broken."""
-    return "\n".join(part for line in lines for part in _wrapped(_ascii(line)))
+    return wrapped(map(_ascii, lines))
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """Lines as one text: what is too long broken."""
+    return "\n".join(part for line in lines for part in _wrapped(line))
 
 
 def markup(text: str) -> str:

@@ -6,6 +6,7 @@ rich loads only when a table is shown as text.
 from __future__ import annotations
 
 import io
+import itertools
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +23,9 @@ class Head(NamedTuple):
     columns: tuple[str, ...]
     numbers: tuple[str, ...] = ()
 
+
+MANY = 200
+"""Rows of a table above which rich takes long."""
 
 Table: TypeAlias = tuple[Head, list[tuple[str, ...]]]
 """A head and the rows below it."""
@@ -63,6 +67,10 @@ def rich_all(tables: Iterable[Table], styles: Mapping[str, Mapping[str, str]] = 
 
 def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     """The table as text: no colour, at most 88 columns."""
+    return (_long(head, rows) if len(rows) > MANY else "") or _by_rich(head, rows)
+
+
+def _by_rich(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     from rich import box
     from rich.console import Console
 
@@ -72,6 +80,36 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     console = Console(file=stream, width=WIDTH, color_system=None, legacy_windows=False)
     console.print(table)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def _long(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
+    """A table of very many rows as rich has it, `""` where it does not fit without folding cells.
+
+    rich lays out the head and the widest cells; all other rows are written as it would.
+    """
+    from rich.cells import cell_len
+
+    cells = [[cell.split("\n") for cell in row] for row in [head.columns, *rows]]
+    widths = [[max(map(cell_len, cell)) for cell in column] for column in zip(*cells, strict=True)]
+    most = list(map(max, widths))
+    if sum(most) + 3 * len(most) + 1 > WIDTH:
+        return ""
+    widest = {its.index(width) for its, width in zip(widths, most, strict=True)} - {0}
+    lines = _by_rich(head, [rows[number - 1] for number in sorted(widest)]).splitlines()
+    *above, below = (number for number, line in enumerate(lines) if line.startswith("+-"))
+    right = [column in head.numbers for column in head.columns]
+    body = (
+        "| " + " | ".join(map(_padded, line, most, right, [cell_len] * len(most))) + " |"
+        for row in cells[1:]
+        for line in itertools.zip_longest(*row, fillvalue="")
+    )
+    return "\n".join([*lines[: above[-1] + 1], *body, lines[below]])
+
+
+def _padded(cell: str, width: int, right: bool, length: Callable[[str], int]) -> str:  # noqa: FBT001
+    cell = cell.rstrip() if right else cell
+    room = " " * (width - length(cell))
+    return room + cell if right else cell + room
 
 
 def plain_all(tables: Iterable[Table]) -> str:

@@ -90,6 +90,8 @@ class State(dict[Any, Any]):
         segments = segments_of(key, self._trie.separators)
         self._trie.cuts_keys |= len(segments) > 1
         for segment in reversed(segments):
+            if state.ends:
+                return self._trie.state((), state.first)
             nodes = [behind for node in state._nodes for behind in node.next(segment)]
             state = self._trie.state(nodes, state.first)
         return state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from typing import Any, TypeAlias
@@ -35,9 +36,13 @@ def size_in_bytes(leaf: Any) -> int:
 
 def bytes_of(elements: int, dtype: Any) -> int:
     """The bytes of so many elements, as XLA counts them."""
+    return -(-elements * _bits(dtype) // 8)
+
+
+@functools.lru_cache(256)
+def _bits(dtype: Any) -> int:
     packed = _PACKED.match(str(dtype))
-    bits = int(packed[1]) if packed else 8 * dtype.itemsize
-    return -(-elements * bits // 8)
+    return int(packed[1]) if packed else 8 * dtype.itemsize
 
 
 def is_number(leaf: Any) -> bool:

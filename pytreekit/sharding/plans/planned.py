@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -95,7 +96,14 @@ class Planned:
 
     def parts_of(self, spec: PartitionSpec) -> int:
         """Into how many parts a spec splits an array."""
-        return self.axes.parts(name for names in axes_by_dimension(spec) for name in names)
+        if spec not in self._parts:
+            names = itertools.chain.from_iterable(axes_by_dimension(spec))
+            self._parts[spec] = self.axes.parts(names)
+        return self._parts[spec]
+
+    @functools.cached_property
+    def _parts(self) -> dict[PartitionSpec, int]:
+        return {}
 
     def tree(self, leaves: Any) -> Any:
         """A tree of the plan's structure."""
@@ -139,6 +147,17 @@ def planned(params: Any, specs: Any, mesh: Any) -> Planned:
         places, notes = _with_reasons(found, plan, its), its.notes
     parts = tuple(map(_part, found.source.leaves))
     return Planned(found.source.treedef, parts, places, notes, options.mesh)
+
+
+def of_specs(tree: Any, specs: SpecPlan) -> Planned:
+    """A plan's parts, of specs that were made, and so checked, for this very tree.
+
+    Args:
+        tree: A tree of `jax.ShapeDtypeStruct`s without shardings.
+        specs: Its specs.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    return Planned(structure, tuple(leaves), specs.leaves, specs.notes, Axes(specs.mesh))
 
 
 def _with_reasons(found: Assigned, plan: SpecPlan, given: SpecPlan) -> tuple[PlannedSpec, ...]:
