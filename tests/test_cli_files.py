@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytreekit as ptk
 from pytreekit import cli
 from pytreekit.commands import codes, options, parsing
 from pytreekit.faults import CODES
+from pytreekit.show import values
 
 from .safetensors_bytes import F32, by_hand, by_library, sharded
 
@@ -34,7 +36,8 @@ class Ran:
         except SystemExit as stopped:
             self.code = int(str(stopped.code))
         self.out, self.err = capsys.readouterr()
-        assert (self.out + self.err).isascii()
+        assert all(line.isprintable() for line in self.out.split("\n"))
+        assert self.err.isascii()
         assert "Traceback" not in self.err
 
     @property
@@ -214,6 +217,8 @@ def test_a_link_stays_one_and_what_is_no_file_stays_as_it_is(run: Run, tmp_path:
     assert (tmp_path / "real").read_text().startswith("{")
     os.mkfifo(tmp_path / "fifo")
     for name, said in {
+        "tree.json": "--out would overwrite FILE",
+        "../" + tmp_path.name + "/rules.toml": "--out would overwrite --rules",
         ".": "Is a directory",
         "fifo": "Is no regular file",
         "gone/plan.json": "No such file",
@@ -223,6 +228,11 @@ def test_a_link_stays_one_and_what_is_no_file_stays_as_it_is(run: Run, tmp_path:
         assert ran.code == 2
         assert said in ran.err
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    ran = run("shard", *small(tmp_path), "--out", tmp_path / "p", "--html", tmp_path / "p")
+    assert (ran.code, "--html would overwrite --out" in ran.err) == (2, True)
+    assert "name a file" in run("shard", *small(tmp_path), "--out", "-").err
+    assert (tmp_path / "rules.toml").read_text() == RULES
+    assert not (tmp_path / "p").exists()
 
 
 def test_what_cannot_be_written_whole_leaves_what_was_there(
@@ -259,6 +269,7 @@ def test_diff_compares_by_path_whatever_the_form(run: Run, tmp_path: Path) -> No
     ran = run("diff", "--json", tmp_path / "tree.json", tmp_path / "m.safetensors")
     assert [one["kind"] for one in ran.data["differences"]] == ["keys", "dtype"]
     assert run("diff", tmp_path / "tree.json", tmp_path / "gone").code == 2
+    assert "cannot both be the standard input" in run("diff", "-", "-").err
 
 
 def test_diff_of_plans_tells_specs_and_meshes(run: Run, tmp_path: Path) -> None:
@@ -335,10 +346,29 @@ def test_a_terminal_gets_colour_and_no_escapes_of_others(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("builtins.print", lambda *_, **__: None)
     told: list[Any] = []
-    monkeypatch.setattr("rich.console.Console.print", lambda _, its: told.append(its))
+    monkeypatch.setenv("COLUMNS", "20")  # in which rich would leave cells out
+    monkeypatch.setattr(
+        "rich.console.Console.print", lambda self, its: told.append((self.width, its))
+    )
     assert run("tree", tmp_path / "tree.json").code == 0
-    (table,) = told
+    ((width, table),) = told
+    assert width == 60
     assert [str(cell) for cell in table.columns[0].cells] == ["\\x1b[31mw", "total"]
+
+
+def test_leaves_of_one_shape_are_looked_at_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Any] = []
+    typeof = values.typeof
+    monkeypatch.setattr(values, "typeof", lambda leaf: looked.append(leaf) or typeof(leaf))
+    manifest = {f"{n}/w": [[8, 4 + n % 2], "float32"] for n in range(100)}
+    (tmp_path / "tree.json").write_text(json.dumps(manifest))
+    (tmp_path / "rules.toml").write_text('rules = [["w", "model"]]')
+    words = small(tmp_path)
+    assert run("shard", *words, "--out", tmp_path / "p", "--html", tmp_path / "h").code == 0
+    assert len(looked) < 10
+    assert gc.isenabled()  # it is off meanwhile
 
 
 GUIDE = Path(__file__).parents[1] / "docs" / "en" / "guide" / "checkpoints.md"

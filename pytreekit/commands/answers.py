@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,36 @@ from ..files.opening import said
 from ..files.reading import STANDARD_INPUT, Stored, from_standard_input, stored
 from ..show import folding, table
 from ..show.errors import SpecError
+from .saying import BAD_USAGE, line, plain, say
 
-DONE, FAULTS, BAD_USAGE = 0, 1, 2
+DONE, FAULTS = 0, 1
 
 NOT_THERE = "PTK801"
 """The code of what is not there: to name it is wrong usage."""
+
+MOST_COLOURED = 2_000
+"""Rows of a table in colour: that takes long."""
+
+LEAST_WIDTH = 60
+"""Columns of a table on a terminal: in fewer, cells would be left out without a word."""
 
 BUNDLED = "gpt2"
 """The manifest, and the rules, that come with the package."""
 
 
 class Unusable(Exception):  # noqa: N818  it is told in one line
-    """A file that cannot be read or written, and why."""
+    """What cannot be used, such as a file that cannot be read or written, and why.
+
+    Args:
+        why: The reason in one sentence.
+        code: The exit code.
+        traceback: Where in the user's own code that came from.
+    """
+
+    def __init__(self, why: str, code: int = BAD_USAGE, traceback: str = "") -> None:
+        super().__init__(why)
+        self.code = code
+        self.traceback = traceback
 
 
 class Answer:
@@ -58,7 +76,7 @@ class Answer:
         """
         faults: Sequence[Fault] = ()
         try:
-            with jax.enable_x64(True) if x64 else contextlib.nullcontext():
+            with _for_files() if x64 else contextlib.nullcontext():
                 code = show()
         except SpecError as error:
             faults = error.faults
@@ -68,16 +86,28 @@ class Answer:
             if not self._as_json:
                 say("\n".join([str(error), *notes]), error=True)
         except Unusable as error:
-            say(f"pytreekit {self._command}: {error}", error=True)
-            return BAD_USAGE
+            code = error.code
+            self._unusable(error)
         if self._as_json:
             self._data["faults"] = [fault_data(fault) for fault in faults]
             print(json.dumps(self._data, indent=1))
         return code
 
+    def _unusable(self, error: Unusable) -> None:
+        told = {"error": str(error), "traceback": error.traceback}
+        self._data.update({name: text for name, text in told.items() if text})
+        if not self._as_json:
+            lines = [f"pytreekit {self._command}: {error}", error.traceback]
+            say("\n".join(filter(None, lines)), error=True)
+
     def data(self, **its: Any) -> None:
         """Add to what programs are told."""
         self._data.update(its)
+
+    def more(self, make: Callable[[], Mapping[str, Any]]) -> None:
+        """Add what takes a while to make, if it is programs that are told."""
+        if self._as_json:
+            self._data.update(make())
 
     def text(self, text: Any) -> None:
         """Tell people something."""
@@ -91,7 +121,7 @@ class Answer:
         column: int = 0,
         styles: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """Show people a table, in colour where it goes to a terminal.
+        """Show people a table, in colour where it goes to a terminal and is not very long.
 
         Args:
             head: Its title and its columns.
@@ -101,26 +131,34 @@ class Answer:
         """
         if self._as_json:
             return
-        if not sys.stdout.isatty():
-            say(folding.plain(head, rows, column))
+        # First: what is escaped is wider.
+        safe = [tuple(map(line, row)) for row in rows]
+        named = head._replace(title=plain(head.title))
+        if not sys.stdout.isatty() or len(rows) > MOST_COLOURED:
+            say(folding.plain(named, safe, column))
             return
         from rich.console import Console
 
-        safe = [tuple(map(plain, row)) for row in rows]
-        named = head._replace(title=plain(head.title))
-        Console().print(table.rich(named, safe, styles or {}))
+        console = Console()
+        console.width = max(console.width, LEAST_WIDTH)
+        console.print(table.rich(named, safe, styles or {}))
 
 
-def say(text: Any, *, error: bool = False) -> None:
-    """Print a text; what a terminal could take for more than text is escaped, as keys are any."""
-    if error:
-        sys.stdout.flush()  # so that the two streams come in order where both are shown
-    print(plain(text), file=sys.stderr if error else sys.stdout)
+@contextlib.contextmanager
+def _for_files() -> Iterator[None]:
+    """Keep dtypes as files have them, and look for no garbage in cycles.
 
-
-def plain(text: Any) -> str:
-    """A text in which no character can speak to a terminal."""
-    return re.sub(r"[^\n -~]", lambda found: ascii(found[0])[1:-1], str(text))
+    That is looked for ever again in all that there is, a third of the time for a large tree, and
+    neither trees of files nor what is said of them have any.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with jax.enable_x64(True):
+            yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def fault_data(fault: Fault) -> dict[str, Any]:
@@ -153,6 +191,8 @@ def write(file: str, text: str) -> None:
     Raises:
         Unusable: If that cannot be done.
     """
+    if file == STANDARD_INPUT:
+        raise Unusable("cannot write '-': name a file")
     try:
         writing.put(Path(file), text)
     except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name

@@ -6,11 +6,11 @@ import argparse
 import difflib
 import json
 import re
-import sys
 from pathlib import Path
 
 from ..faults import CODES
 from . import options as common
+from . import saying
 
 TOLD = "list the fault codes, or tell cause, example and fix of one"
 EPILOG = common.EPILOG
@@ -36,17 +36,17 @@ def run(*, code: str | None, as_json: bool) -> int:
     if code is None:
         rows = [{"code": its, "title": title} for its, title in CODES.items()]
         text = "\n".join(f"{its}  {title}" for its, title in CODES.items())
-        print(json.dumps({"command": "codes", "codes": rows}, indent=1) if as_json else text)
+        saying.say(json.dumps({"command": "codes", "codes": rows}, indent=1) if as_json else text)
         return 0
     known = f"PTK{code}" if code.isdigit() else code.upper()
     if known not in CODES:
         close = difflib.get_close_matches(known, CODES, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        print(f"pytreekit codes: there is no code {code[:40]!a}{hint}", file=sys.stderr)
-        return 2
+        return saying.refuse("codes", f"there is no code {code[:40]!a}{hint}", as_json=as_json)
     told = section(known)
     its = {"code": known, "title": CODES[known], "text": told}
-    print(json.dumps({"command": "codes", "codes": [its]}, indent=1) if as_json else _plain(told))
+    data = {"command": "codes", "codes": [its]}
+    saying.say(json.dumps(data, indent=1) if as_json else _plain(told))
     return 0
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..files.reading import Stored
+from ..files.reading import STANDARD_INPUT, Stored
 from ..sharding.plans import as_json, comparing
 from ..trees.diff import diff
 from ..trees.difference import TreeDiff
-from .answers import DONE, FAULTS, Answer, opened
+from .answers import DONE, FAULTS, Answer, Unusable, opened
 from .trees import flat
 
 
@@ -21,9 +21,12 @@ def show(answer: Answer, a: str, b: str) -> int:
         a: A file, as for `opened`.
         b: Another.
     """
+    if a == b == STANDARD_INPUT:
+        raise Unusable("A and B cannot both be the standard input")
     first, second = opened(a), opened(b)
     found = _compared(first, second, (a, b))
-    answer.data(a=a, b=b, differences=[dataclasses.asdict(one) for one in found])
+    answer.data(a=a, b=b)
+    answer.more(lambda: {"differences": [dataclasses.asdict(one) for one in found]})
     answer.text(found)
     return FAULTS if found else DONE
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -22,10 +18,9 @@ from ..sharding.plans import report
 from ..sharding.plans.sharding_plan import ShardingPlan
 from ..show.errors import raise_faults
 from .answers import DONE, FAULTS, Answer, Unusable, write
+from .targets import asked, its_own_errors
 
 Found: TypeAlias = DryRun | Comparison
-
-EXAMPLE = "train:dry, a function that returns (step, *args)"
 
 
 def show(
@@ -46,17 +41,19 @@ def show(
         target: `module:function`, of a module that can be imported from here. The function takes
             nothing and returns `(step, *args)`, the arguments with their shardings; or a dict of
             these: `step`, `args`, and `plan`, a `ShardingPlan`, or `plans`, a dict of some.
-        mesh: The axes of the mesh; by default those of the arguments.
+        mesh: The axes of the mesh; by default `mesh` of that dict, else those of the arguments.
         memory: The bytes of a device: what does not fit is a fault.
         bandwidth: Bytes per second that a device can send.
         latency: Seconds that a collective takes at least.
         strict: Whether findings are faults.
         html: Where a report is to be written, None for nowhere.
     """
-    its = _asked(target)
+    its = asked(target)
     if html is not None and its.get("plans"):
         raise Unusable("--html is of one plan, and there are several to compare")
-    found = _found(its, memory, bandwidth=bandwidth, latency=latency, mesh=mesh or its.get("mesh"))
+    links = {"bandwidth": bandwidth, "latency": latency}
+    with its_own_errors(f"the step of {target}"):
+        found = _found(its, memory, **links, mesh=mesh or its.get("mesh"))
     answer.data(**json.loads(found.to_json()))
     if html is not None and isinstance(found, DryRun):
         write(html, _report(its, found))
@@ -103,40 +100,3 @@ def _report(its: Mapping[str, Any], run: DryRun) -> str:
 
 def _spec(leaf: Any) -> PartitionSpec:
     return getattr(leaf.sharding, "spec", PartitionSpec())
-
-
-def _asked(target: str) -> Mapping[str, Any]:
-    """What the function returns, as a dict.
-
-    Raises:
-        Unusable: If there is no such function, or it returns something else.
-    """
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what it prints is no part of the answer
-            returned = _function(target)()
-    except SystemExit as error:
-        raise Unusable(f"{target} ends the program, with {error.code!r}") from None
-    if isinstance(returned, tuple) and returned and callable(returned[0]):
-        return {"step": returned[0], "args": returned[1:]}
-    if isinstance(returned, Mapping) and callable(returned.get("step")):
-        return returned
-    raise Unusable(f"{target} returns a {type(returned).__name__}; wanted is {EXAMPLE}")
-
-
-def _function(target: str) -> Callable[[], Any]:
-    name, colon, path = target.partition(":")
-    if not name or not colon or not path:
-        raise Unusable(f"{target!a} is no module and function, such as {EXAMPLE}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise Unusable(f"there is no module {error.name!r}") from None
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise Unusable(f"{name} has no {path!a}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise Unusable(f"{target} is no function")
-    return found

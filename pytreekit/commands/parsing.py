@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from . import saying
 
 COMMANDS = ("tree", "shard", "diff", "dry-run", "codes", "tour", "completion")
 """The commands, each a module beside this one; a dash in a name is `_` in that of its module.
@@ -14,9 +19,29 @@ Such a module has `TOLD`, its line in the help; `options(parser)`, which adds it
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands and their options."""
-    its = argparse.ArgumentParser(
+class _InJson(argparse.ArgumentParser):
+    """A parser that says in JSON what is wrong."""
+
+    def __init__(self, *args: Any, command: str, **its: Any) -> None:
+        super().__init__(*args, **its)
+        self._command = command
+
+    def error(self, message: str) -> NoReturn:
+        """End the program."""
+        self.exit(saying.refuse(self._command, message, as_json=True))
+
+
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of all commands and their options.
+
+    Args:
+        words: What it is to parse, as far as it says how to tell what is wrong with it.
+    """
+    kind: Any = argparse.ArgumentParser
+    if "--json" in words:
+        command = next((word for word in words if word in COMMANDS), "")
+        kind = functools.partial(_InJson, command=command)
+    its = kind(
         prog="pytreekit",
         description="Spec trees for JAX, checked before tracing.",
         formatter_class=_help,
@@ -24,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     its.add_argument(
         "--version", dest="run", action="store_const", const=_version, help="print the version"
     )
-    commands = its.add_subparsers(title="commands", metavar="COMMAND")
+    commands = its.add_subparsers(title="commands", metavar="COMMAND", parser_class=kind)
     for name in COMMANDS:
         module = importlib.import_module(f".{name.replace('-', '_')}", __package__)
         command = commands.add_parser(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from . import options as common
-from . import words
+from . import saying, words
 
 TOLD = "print the spec of each leaf by rules, checked against a mesh, and the audit of the rules"
 EPILOG = common.EPILOG
@@ -65,8 +64,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(*, file: str | None, rules: str | None, as_json: bool, **options: Any) -> int:
     """Print it."""
     if file is not None and rules is None:
-        print("pytreekit shard: --rules is missing: a file of rules for this tree", file=sys.stderr)
-        return 2
+        why = "--rules is missing: a file of rules for this tree"
+        return saying.refuse("shard", why, as_json=as_json)
     from . import answers, sharding
 
     answer = answers.Answer("shard", as_json=as_json)

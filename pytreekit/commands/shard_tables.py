@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
-
-import jax
+from typing import NamedTuple
 
 from ..sharding.plan import SpecPlan
-from ..sharding.resolve import names_of
+from ..sharding.plans.memory import PlanMemory
+from ..sharding.plans.planned import ShardedLeaf
 from ..show import folding
 from ..show import values as shown
-from ..show.lines import fitted
+from ..show.lines import wrapped
 from ..show.table import Head, Table
 from ..specs.audit import Audit, AuditedRule, headline
-from ..trees.leaves import size_in_bytes
+from .saying import line
 
 MOST_PLACES = 3
 """Places of a note that are shown; the rest is counted."""
@@ -31,33 +29,28 @@ class _Row(NamedTuple):
     rule: str
 
 
-def planned(plan: SpecPlan, tree: Any, numbers: Sequence[int], *, joined: bool) -> Table:
+def planned(
+    memory: PlanMemory, leaves: Sequence[ShardedLeaf], numbers: Sequence[int], *, joined: bool
+) -> Table:
     """The specs of a plan.
 
     Args:
-        plan: The plan.
-        tree: The tree that it is of.
+        memory: What it takes.
+        leaves: Its leaves.
         numbers: The index of the rule of each leaf, -1 for the default.
         joined: Whether leaves that are alike have one row.
     """
+    specs = {spec: str(spec) for spec in {leaf.spec for leaf in leaves}}
     rows: Iterable[_Row] = [
-        _Row(leaf.text, 1, leaf.found, str(leaf.spec), str(number) if number >= 0 else "-")
-        for leaf, number in zip(plan.leaves, numbers, strict=True)
+        _Row(leaf.text, 1, leaf.found, specs[leaf.spec], str(number) if number >= 0 else "-")
+        for leaf, number in zip(leaves, numbers, strict=True)
     ]
     cells = [(row.leaf, f"{row.leaves:,}", *row[2:]) for row in (_joined(rows) if joined else rows)]
+    mesh = ", ".join(f"{name}={size}" for name, size in memory.mesh.items())
+    counts = shown.count(len(leaves), "leaf", "leaves")
+    title = f"{counts} on {mesh}: {memory.total:,} bytes, {memory.per_device:,} a device"
     columns = ("leaf", "leaves", "found", "spec", "rule")
-    return Head(_title(plan, tree), columns, ("leaves", "rule")), cells
-
-
-def _title(plan: SpecPlan, tree: Any) -> str:
-    total = here = 0
-    for leaf, its in zip(jax.tree.leaves(tree), plan.leaves, strict=True):
-        taken = size_in_bytes(leaf)
-        total += taken
-        here += taken // math.prod(plan.mesh[axis] for axis in names_of(its.spec))
-    mesh = ", ".join(f"{name}={size}" for name, size in plan.mesh.items())
-    counts = shown.count(len(plan.leaves), "leaf", "leaves")
-    return f"{counts} on {mesh}: {total:,} bytes, {here:,} a device"
+    return Head(title, columns, ("leaves", "rule")), cells
 
 
 def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
@@ -81,12 +74,12 @@ def _notes(plan: SpecPlan) -> Iterator[str]:
         places.setdefault(note.note, []).append(_Row(note.text, 1, "", "", ""))
     if places:
         yield shown.count(len(places), "note")
-        yield fitted(_note(told, its) for told, its in places.items())
+        yield wrapped(_note(told, its) for told, its in places.items())
         yield ""
 
 
 def _note(told: str, places: Sequence[_Row]) -> str:
-    leaves = [row.leaf for row in _joined(places) if row.leaf]
+    leaves = [line(row.leaf) for row in _joined(places) if row.leaf]
     return f"  {told}" + f": {shown.listing(leaves, MOST_PLACES)}" * bool(leaves)
 
 

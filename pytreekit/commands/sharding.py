@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from ..files.opening import said
 from ..sharding.plans import report
+from ..sharding.plans.memory import PlanMemory
+from ..sharding.plans.planned import of_specs
 from ..sharding.plans.sharding_plan import ShardingPlan
 from ..sharding.specs import partition_plan
 from ..show import values as shown
@@ -42,13 +46,15 @@ def show(
         html: Where the report is to be written, None for nowhere.
         options: Those of `ptk.partition_plan`.
     """
+    _keep_apart({"FILE": file, "--rules": rules, "--out": out, "--html": html})
     its, read = opened(file), _rules(rules)
     answer.data(file=its.name, form=its.form, mesh=options["mesh"])
     audit = read.audit(its.tree)
     try:
         specs = partition_plan(its.tree, read, **options)
         numbers = read.assign(its.tree).numbers
-        plan = ShardingPlan(its.tree, specs)
+        plan = ShardingPlan._of(of_specs(its.tree, specs))  # noqa: SLF001  its own
+        found = plan.memory()
         if strict:
             audit.raise_if(unused=True, shadowed=True, defaulted=True)
         if out is not None:  # first: who reads what is shown may stop to, as `head` does
@@ -56,15 +62,25 @@ def show(
         if html is not None:
             write(html, report.html(plan, its.name))
         colours = {f"'{name}'": STYLES[n % len(STYLES)] for n, name in enumerate(specs.mesh)}
-        head, rows = shard_tables.planned(specs, its.tree, numbers, joined=not every_leaf)
+        head, rows = shard_tables.planned(found, plan.leaves, numbers, joined=not every_leaf)
         answer.table(head, rows, styles={"spec": colours})
-        answer.text(_memory(plan))
+        answer.text(_memory(found))
         answer.text(shard_tables.notes(specs))
-        answer.data(**_data(plan, numbers), notes=[note._asdict() for note in specs.notes])
+        answer.more(lambda: _data(plan, found, numbers))
     finally:
         answer.table(*shard_tables.audited(audit), column=1)
         answer.data(rules=[_rule(rule) for rule in audit.rules])
     return DONE
+
+
+def _keep_apart(files: Mapping[str, str | None]) -> None:
+    """Refuse what would be written over what is read, or over what is written before."""
+    known: dict[str, str] = {}
+    for name, file in files.items():
+        place = "" if file is None else os.path.realpath(file.replace("\0", ""))
+        if place in known and name in {"--out", "--html"}:
+            raise Unusable(f"{name} would overwrite {known[place]}: {file!a}")
+        known.update({place: name} if place else {})
 
 
 def _rules(file: str | None) -> Rules:
@@ -77,17 +93,15 @@ def _rules(file: str | None) -> Rules:
         raise Unusable(f"cannot read {file!r}: {said(error)}") from None
 
 
-def _memory(plan: ShardingPlan) -> str:
-    found = plan.memory()
+def _memory(found: PlanMemory) -> str:
     devices = shown.count(math.prod(found.mesh.values()), "device")
     each = f"{in_bytes(found.per_device)} on each of {devices}"
     whole = percent(found.replicated)
     return f"memory: {in_bytes(found.total)} in all, {each}, {whole} whole on all"
 
 
-def _data(plan: ShardingPlan, numbers: list[int]) -> dict[str, Any]:
+def _data(plan: ShardingPlan, found: PlanMemory, numbers: list[int]) -> dict[str, Any]:
     """A plan for programs."""
-    found = plan.memory()
     leaves = [
         {
             "path": leaf.path,
@@ -102,7 +116,8 @@ def _data(plan: ShardingPlan, numbers: list[int]) -> dict[str, Any]:
         for leaf, number in zip(plan.leaves, numbers, strict=True)
     ]
     sizes = {"total": found.total, "per_device": found.per_device, "replicated": found.replicated}
-    return {"memory": sizes, "leaves": leaves}
+    notes = [note._asdict() for note in plan.notes]
+    return {"memory": sizes, "leaves": leaves, "notes": notes}
 
 
 def _rule(rule: Any) -> dict[str, Any]:

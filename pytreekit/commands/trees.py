@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from ..show.sizes import in_bytes
 from ..show.table import Head
 from ..trees.leaves import size_in_bytes
 from .answers import DONE, Answer, opened
+from .saying import line
 
 MOST_KINDS = 3
 """Dtypes that are told of one row."""
@@ -46,31 +47,41 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
         every_leaf: Whether each array has a row, instead of one for all that are alike.
     """
     its = opened(file)
-    rows = [_row(text, leaf) for text, leaf in flat(its.tree).items()]
+    leaves = flat(its.tree)
+    rows = [_row(text, leaf) for text, leaf in leaves.items()]
     total = _joined("total", rows)
     answer.data(
         file=its.name,
         form=its.form,
         total={"leaves": total.leaves, "elements": total.elements, "bytes": total.bytes},
-        leaves=[
-            {"path": text, "dtype": str(leaf.dtype), "shape": list(leaf.shape), "bytes": row.bytes}
-            for (text, leaf), row in zip(flat(its.tree).items(), rows, strict=True)
-        ],
         notes=its.notes,
     )
+    answer.more(lambda: {"leaves": _data(leaves)})
     if depth is not None:
         rows = _grouped(rows, lambda row: _cut(row.path, depth), lambda its: _cut(its[0], depth))
     elif not every_leaf:
         rows = _grouped(rows, lambda row: folding.kind(row.path) + row.found, folding.numberless)
     cells = [_cells(row) for row in [*rows, total]]
-    counts = shown.count(total.leaves, "array")
-    size = f"{total.elements:,} elements, {in_bytes(total.bytes)}"
+    counts = f"{shown.count(total.leaves, 'array')}, {total.elements:,} elements"
+    title = f"{line(its.name)}, {its.form}\n{counts}, {in_bytes(total.bytes)}"
     columns = ("path", "arrays", "found", "elements", "bytes")
-    head = Head(f"{its.name}, {its.form}\n{counts}, {size}", columns, ("arrays", *columns[3:]))
-    answer.table(head, cells)
+    answer.table(Head(title, columns, ("arrays", *columns[3:])), cells)
     for note in its.notes:
-        answer.text(f"note: {note}")
+        answer.text(f"note: {line(note)}")
     return DONE
+
+
+def _data(leaves: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Arrays for programs."""
+    return [
+        {
+            "path": text,
+            "dtype": str(leaf.dtype),
+            "shape": list(leaf.shape),
+            "bytes": size_in_bytes(leaf),
+        }
+        for text, leaf in leaves.items()
+    ]
 
 
 def _row(path: str, leaf: Any) -> _Row:

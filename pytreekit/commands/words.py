@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
 
 MOST_DIGITS = 9
 """Digits of the size of a mesh axis: there are no such machines."""
@@ -78,3 +80,37 @@ def number(text: str) -> int:
     if not _is_number(text) or len(text) > MOST_DIGITS:
         raise argparse.ArgumentTypeError(f"{text!a} is no number from 0")
     return int(text)
+
+
+def size(text: str) -> float:
+    """A number of bytes above 0, with or without a unit: `80e9`, `80GB`, `80GiB`.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    number = float(found[1]) if found else 0.0
+    if found and found[2]:
+        number *= (1024 if found[3] else 1000) ** (1 + _UNITS.index(found[2].upper()))
+    if not 0 < number < math.inf:
+        fact = f"{text!a} is no number of bytes above 0, as in 80e9, 80GB or 80GiB"
+        raise argparse.ArgumentTypeError(fact)
+    return number
+
+
+def seconds(text: str) -> float:
+    """A number of seconds from 0.
+
+    Raises:
+        ArgumentTypeError: If it is no such text.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    number = float(found[0]) if found else math.inf
+    if number == math.inf:
+        raise argparse.ArgumentTypeError(f"{text!a} is no number of seconds from 0, as in 1e-6")
+    return number
+
+
+_UNITS = "KMGTP"
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_SIZE = re.compile(rf"({_NUMBER.pattern}) ?(?:([{_UNITS}])(i)?)?B?", re.IGNORECASE)

@@ -115,6 +115,8 @@ def from_standard_input() -> Stored:
         SpecError: What `read_shapes` raises.
     """
     name = "the standard input"
+    if sys.stdin is None:
+        refuse(fault("PTK801", name, "cannot be opened: it is closed"), name)
     try:
         data = sys.stdin.buffer.read(MOST_BYTES + 1)
     except OSError as error:
