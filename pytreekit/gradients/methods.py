@@ -14,7 +14,7 @@ from ..batching.chunks import Fold
 from .clip_norms import ClipNorms
 from .loss import GRADIENTS, NORMS, TRACES, Example
 from .mapped_loss import MappedLoss
-from .norms import accumulator, root, total
+from .norms import accumulator, root, total_at_hand
 from .second_pass import if_any
 from .weights import kept, masked, weight, weighted_sum
 
@@ -153,7 +153,7 @@ class Clipping:
         parts: list[list[Array]] = [[] for _ in self.clip_norms.groups]
         for square, group in zip(example.squares(), groups, strict=True):
             parts[group].append(square)
-        squares = [total(its) for its in parts]
+        squares = [total_at_hand(its) for its in parts]
         wide = jnp.result_type(*squares)
         return root(jnp.stack([square.astype(wide) for square in squares]))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 
 def accumulator(dtype: Any) -> Any:
@@ -36,6 +36,18 @@ def total(parts: Sequence[Array]) -> Array:
         return jnp.float32(0)
     wide = jnp.result_type(*parts)
     return functools.reduce(operator.add, [part.astype(wide) for part in parts])
+
+
+def total_at_hand(parts: Sequence[Array]) -> Array:
+    """The same, for a sum that much is computed of.
+
+    XLA keeps what a product gives. A sum it would compute again in each operation that uses it, and
+    for each entry that this makes.
+    """
+    if len(parts) < 2:  # noqa: PLR2004  the sum is the number
+        return total(parts)
+    row = jnp.stack([part.astype(jnp.result_type(*parts)) for part in parts])
+    return jnp.dot(row, jnp.ones_like(row), precision=lax.Precision.HIGHEST)
 
 
 def root(square: Array) -> Array:

@@ -89,6 +89,14 @@ class Factors(NamedTuple):
         left = jnp.where(jnp.isfinite(self._scale()), self.left, jnp.zeros_like(self.left))
         return Factors(left, self.right)
 
+    def weighted(self, weights: Array, *, on_left: bool) -> Factors:
+        """The same of many examples, one factor times the weight of each; rows are left alone."""
+        dtype = accumulator(self.right.dtype)
+        right, each = self.right.astype(dtype), weights.astype(dtype)[:, None, None, None]
+        if on_left and not self.is_rows:
+            return Factors(self.left.astype(dtype) * each, right)
+        return Factors(self.left, right * each)
+
     def _scale(self) -> Array:
         """About the largest entry of what goes in: a power of 2, so that nothing is rounded."""
         bits = jnp.finfo(self.left.dtype).nexp
@@ -159,20 +167,22 @@ def formed(terms: Sequence[Factors], sizes: tuple[int, int, int]) -> Array:
     return sum(parts[1:], parts[0])
 
 
-def weighted_sum(terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array) -> Array:
+def weighted_sum(
+    terms: Sequence[Factors], sizes: tuple[int, int, int], weights: Array, *, on_left: bool
+) -> Array:
     """The sum over a batch of sums of outer products, each times its weight.
 
     Args:
         terms: With the batch in front.
         sizes: The numbers of groups, of what goes in and of what comes out.
         weights: The weight of each example.
+        on_left: Whether what went in is weighted, rather than what comes back. Rows cannot be.
     """
     parts = []
-    for left, right in terms:
-        dtype = accumulator(jnp.result_type(right))
-        weighted = right.astype(dtype) * weights.astype(dtype)[:, None, None, None]
+    for its in terms:
+        left, right = its.weighted(weights, on_left=on_left)
         # All positions of all examples in a row: one large product is fast.
-        parts.append(_summed(_in_a_row(left), _in_a_row(weighted), sizes))
+        parts.append(_summed(_in_a_row(left), _in_a_row(right), sizes))
     return sum(parts[1:], parts[0])
 
 

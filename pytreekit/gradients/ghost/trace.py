@@ -54,7 +54,9 @@ class Trace:
             else:  # chosen before factors are made, so that none of these is held for long
                 good = jax.tree.map(lambda leaf: _selected(leaf, keep), kept)
                 terms = jax.vmap(functools.partial(terms_of, part))(good)
-            sums.append(weighted_sum(terms, part.sizes, weights))
+            # Weights go with the factor that is chosen anew in any case. What came back is needed
+            # without them for the sum of a bias.
+            sums.append(weighted_sum(terms, part.sizes, weights, on_left=not guarded))
         return _undone(self.parts, sums, self.shape)
 
 
