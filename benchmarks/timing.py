@@ -41,7 +41,7 @@ def best_times(functions: Sequence[Callable[[], object]], rounds: int) -> list[f
 
 
 def _turn(function: Callable[[], object], calls: int) -> float:
-    function()
+    function()  # also what is done once only: compiling, filling caches
     start = time.perf_counter()
     for _ in itertools.repeat(None, calls):
         function()
@@ -49,7 +49,6 @@ def _turn(function: Callable[[], object], calls: int) -> float:
 
 
 def _calls_in_a_turn(function: Callable[[], object]) -> int:
-    function()  # what is done once only: compiling, filling caches
     return max(1, round(SHORTEST_TURN / min(_turn(function, 1) for _ in range(5))))
 
 

@@ -74,8 +74,7 @@ def its_own_errors(what: str) -> Iterator[None]:
         frames = _its_frames(error)
         if frames is None and not isinstance(error, SyntaxError):
             raise
-        below = traceback.format_exception(error.with_traceback(frames))
-        raise Unusable(f"{what} raised {_short(error)}", FAULTS, "".join(below).rstrip()) from None
+        raise _raised(f"{what} raised {_short(error)}", error, frames) from None
 
 
 def _function(target: str) -> Callable[[], Any]:
@@ -114,8 +113,12 @@ def _missing(error: ModuleNotFoundError, name: str) -> Unusable:
     frames = _its_frames(error)
     if frames is None:
         return Unusable(f"there is no module {error.name!r}")
+    return _raised(f"{name} imports {error.name}, which is not installed", error, frames)
+
+
+def _raised(why: str, error: Exception, frames: types.TracebackType | None) -> Unusable:
+    """An error of the user's code, with the frames of that."""
     below = traceback.format_exception(error.with_traceback(frames))
-    why = f"{name} imports {error.name}, which is not installed"
     return Unusable(why, FAULTS, "".join(below).rstrip())
 
 

@@ -56,7 +56,8 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
         total={"leaves": total.leaves, "elements": total.elements, "bytes": total.bytes},
         notes=its.notes,
     )
-    answer.more(lambda: {"leaves": _data(leaves)})
+    taken = [row.bytes for row in rows]
+    answer.more(lambda: {"leaves": _data(leaves, taken)})
     if depth is not None:
         rows = _grouped(rows, lambda row: _cut(row.path, depth), lambda its: _cut(its[0], depth))
     elif not every_leaf:
@@ -71,16 +72,11 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
     return DONE
 
 
-def _data(leaves: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Arrays for programs."""
+def _data(leaves: Mapping[str, Any], taken: Sequence[int]) -> list[dict[str, Any]]:
+    """Arrays for programs, and the bytes that they take."""
     return [
-        {
-            "path": text,
-            "dtype": str(leaf.dtype),
-            "shape": list(leaf.shape),
-            "bytes": size_in_bytes(leaf),
-        }
-        for text, leaf in leaves.items()
+        {"path": text, "dtype": str(leaf.dtype), "shape": list(leaf.shape), "bytes": size}
+        for (text, leaf), size in zip(leaves.items(), taken, strict=True)
     ]
 
 

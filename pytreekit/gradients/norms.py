@@ -46,7 +46,7 @@ def total_at_hand(parts: Sequence[Array]) -> Array:
     """
     if len(parts) < 2:  # noqa: PLR2004  the sum is the number
         return total(parts)
-    row = jnp.stack([part.astype(jnp.result_type(*parts)) for part in parts])
+    row = jnp.stack(parts)
     return jnp.dot(row, jnp.ones_like(row), precision=lax.Precision.HIGHEST)
 
 

@@ -78,7 +78,9 @@ class Assigned:
     groups: list[Group]
     faults: list[Fault]
     options: Options
-    _known: dict[Any, str] = dataclasses.field(default_factory=dict)
+    _known: dict[Any, str] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def tree(self) -> Any:

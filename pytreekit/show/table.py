@@ -98,18 +98,18 @@ def _long(head: Head, rows: Sequence[tuple[str, ...]]) -> str:
     lines = _by_rich(head, [rows[number - 1] for number in sorted(widest)]).splitlines()
     *above, below = (number for number, line in enumerate(lines) if line.startswith("+-"))
     right = [column in head.numbers for column in head.columns]
+
+    def padded(cell: str, width: int, right: bool) -> str:  # noqa: FBT001
+        cell = cell.rstrip() if right else cell
+        room = " " * (width - cell_len(cell))
+        return room + cell if right else cell + room
+
     body = (
-        "| " + " | ".join(map(_padded, line, most, right, [cell_len] * len(most))) + " |"
+        "| " + " | ".join(map(padded, line, most, right)) + " |"
         for row in cells[1:]
         for line in itertools.zip_longest(*row, fillvalue="")
     )
     return "\n".join([*lines[: above[-1] + 1], *body, lines[below]])
-
-
-def _padded(cell: str, width: int, right: bool, length: Callable[[str], int]) -> str:  # noqa: FBT001
-    cell = cell.rstrip() if right else cell
-    room = " " * (width - length(cell))
-    return room + cell if right else cell + room
 
 
 def plain_all(tables: Iterable[Table]) -> str:
