@@ -19,8 +19,8 @@ from ..specs.rule_files import Unreadable, from_json
 MOST_BYTES = 50_000_000
 """Bytes of a header, of an index, of a manifest: what is longer holds more than shapes."""
 
-MOST_VALUES = 2_000_000
-"""Values in a text: a hundred thousand arrays have half as many."""
+MOST_VALUES = 5_000_000
+"""Values in a text: the plan of a hundred thousand arrays has three in five of these."""
 
 MOST_FAULTS = 1_000
 """Faults of one file that are found: a file of another can have any number."""

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from ..sharding.plans import as_json
+from ..sharding.plans.planned import Planned
 
 
 def is_plan(data: Any) -> bool:
@@ -14,12 +15,7 @@ def is_plan(data: Any) -> bool:
     return isinstance(data, dict) and data.get("format") == as_json.FORMAT
 
 
-def tree_of(text: str) -> dict[str, Any]:
-    """The arrays of a plan by the texts of their paths.
-
-    Raises:
-        SpecError: PTK001, if it is no plan.
-    """
-    its = as_json.listed(text)
+def tree_of(its: Planned) -> dict[str, Any]:
+    """The arrays of a plan by the texts of their paths."""
     pairs = zip(its.places, its.parts, strict=True)
     return {place.text: part for place, part in pairs if isinstance(part, jax.ShapeDtypeStruct)}
