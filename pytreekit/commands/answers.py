@@ -138,10 +138,13 @@ class Answer:
             say(folding.plain(named, safe, column))
             return
         from rich.console import Console
+        from rich.text import Text
 
         console = Console()
         console.width = max(console.width, LEAST_WIDTH)
-        console.print(table.rich(named, safe, styles or {}))
+        console.print(Text(named.title, style="table.title"))
+        told = [(*row[:column], folding.told(row[column]), *row[column + 1 :]) for row in safe]
+        console.print(table.rich(named._replace(title=""), told, styles or {}))
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
     elif not every_leaf:
         rows = _grouped(rows, lambda row: folding.kind(row.path) + row.found, folding.numberless)
     cells = [_cells(row) for row in [*rows, total]]
-    counts = f"{shown.count(total.leaves, 'array')}, {total.elements:,} elements"
+    counts = f"{shown.count(total.leaves, 'array')}, {shown.count(total.elements, 'element')}"
     title = f"{line(its.name)}, {its.form}\n{counts}, {in_bytes(total.bytes)}"
     columns = ("path", "arrays", "found", "elements", "bytes")
     answer.table(Head(title, columns, ("arrays", *columns[3:])), cells)
@@ -91,7 +91,7 @@ def _alike(dtype: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 def _cut(path: str, depth: int) -> str:
     """The first keys of a path; names of other frameworks have dots between theirs."""
     separator = "/" if "/" in path else "."
-    return separator.join(path.split(separator)[:depth]) or "(root)"
+    return separator.join(path.split(separator)[:depth]) or folding.ROOT
 
 
 def _grouped(
@@ -108,8 +108,8 @@ def _joined(path: str, rows: Sequence[_Row]) -> _Row:
     found = {row.found: row.dtype for row in rows}
     kinds = list(dict.fromkeys(map(shown.short_dtype, found.values())))
     told = rows[0].found if len(found) == 1 else shown.listing(kinds, MOST_KINDS)
-    sums = (sum(column) for column in zip(*(row[3:] for row in rows), strict=True))
-    return _Row(path, told, "", *sums)
+    leaves, elements = sum(row.leaves for row in rows), sum(row.elements for row in rows)
+    return _Row(path, told, "", leaves, elements, sum(row.bytes for row in rows))
 
 
 def _cells(row: _Row) -> tuple[str, ...]:

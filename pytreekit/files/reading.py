@@ -15,7 +15,18 @@ from ..sharding.plans.planned import Planned
 from ..show import values
 from ..show.errors import raise_faults
 from . import index, manifest, orbax, plans, safetensors
-from .opening import MOST_BYTES, fault, json_of, opened, read_all, refuse, short, unopened
+from .opening import (
+    MOST_BYTES,
+    fault,
+    few,
+    json_of,
+    opened,
+    read_all,
+    refuse,
+    refuse_all,
+    short,
+    unopened,
+)
 
 STANDARD_INPUT = "-"
 SAFETENSORS, JSON = ".safetensors", ".json"
@@ -168,6 +179,7 @@ def _json(data: bytes, folder: Path, name: str) -> Stored:
         return Stored(its.tree, name, "safetensors index", its.notes, places)
     if plans.is_plan(found):
         its = as_json.listed_of(found)
+        refuse_all(few(plans.wrong(its, name)), name)
         return Stored(plans.tree_of(its), name, "plan", [], (), its)
     return Stored(manifest.read(found, name), name, "manifest", [], ())
 
