@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .opening import brief
@@ -37,7 +38,9 @@ def dtype_of(name: str) -> Any:
         return jax.eval_shape(make).dtype
     try:
         dtype = np.dtype(name)
+        if str(dtype) != name or not (jnp.issubdtype(dtype, np.number) or dtype == np.bool_):
+            return None
+        with jax.enable_x64(True):
+            return jax.eval_shape(lambda: jnp.zeros((), dtype)).dtype  # JAX refuses float128, >f4
     except (TypeError, ValueError, SyntaxError):
         return None
-    is_number = jax.numpy.issubdtype(dtype, np.number) or dtype == np.bool_
-    return dtype if is_number and str(dtype) == name else None

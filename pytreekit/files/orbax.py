@@ -17,7 +17,18 @@ import jax
 
 from ..faults import Fault
 from ..show.values import listing
-from .opening import MOST_FAULTS, brief, fault, json_of, opened, read_all, refuse, refuse_all, short
+from .opening import (
+    MOST_FAULTS,
+    brief,
+    fault,
+    json_of,
+    opened,
+    read_all,
+    refuse,
+    refuse_all,
+    short,
+    wrong_path,
+)
 from .store import DATABASE, OUT, Store
 
 METADATA = "_METADATA"
@@ -175,7 +186,8 @@ def _entry(text: str, row: Any) -> _Entry:
     if len(keys) > DEEPEST:
         return _Entry(text, fact=f"is nested more than {DEEPEST} deep")
     path = tuple((str(key), number == SEQUENCE) for key, number in pairs)
-    return _Entry("/".join(key for key, _ in path), path, kind)
+    told = "/".join(key for key, _ in path)
+    return _Entry(told, path, kind, wrong_path(told))
 
 
 class _Branch:

@@ -232,7 +232,7 @@ def _rows(arrays: Sequence[Array]) -> Sequence[Array]:
 
 def _array(its: Array) -> str:
     data = f'data-path="{markup(its.path)}" data-split="{markup(_axes_told(its.axes))}"'
-    path = markup(its.path or "(root)").replace("/", "/<wbr>").replace(".", ".<wbr>")
+    path = markup(its.path or folding.ROOT).replace("/", "/<wbr>").replace(".", ".<wbr>")
     return (
         f'<tr {data} data-bytes="{its.bytes}"><th scope="row"><code>{path}</code></th>'
         f"<td>{markup(its.split)}</td><td>{markup(its.spec)}</td>{_number(its.bytes)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -55,13 +56,13 @@ class Box(NamedTuple):
 
 @dataclasses.dataclass
 class _Node:
-    """A module, or a leaf: its name, its bytes, the leaves below it."""
+    """A module, or a leaf: its name, the leaves below it, its bytes."""
 
     name: str
     tiles: list[Tile]
     below: dict[str, _Node]
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         return sum(tile.size for tile in self.tiles)
 
