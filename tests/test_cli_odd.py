@@ -113,6 +113,22 @@ def test_endless_paths_are_refused_in_every_form(told: Told, tmp_path: Path) -> 
         assert len(err) < 400
 
 
+def test_a_loop_of_links_beside_a_checkpoint_is_passed_by(told: Told) -> None:
+    Path("one").symlink_to("other")
+    Path("other").symlink_to("one")
+    Path("w.safetensors").write_bytes(by_hand({}, b""))
+    assert told("tree", ".")[0] == 0
+    code, _, err = told("tree", "one")
+    assert (code, "PTK801" in err, "symbolic links" in err) == (2, True, True)
+
+
+def test_an_empty_name_is_not_the_folder_here(told: Told) -> None:
+    Path("w.safetensors").write_bytes(by_hand({}, b""))
+    wanted = (2, "", "pytreekit tree: the name of a file is empty\n")
+    assert told("tree", "") == wanted
+    assert told("diff", "w.safetensors", "")[0] == told("shard", "")[0] == 2
+
+
 @pytest.mark.parametrize("name", [">f4", "float128", "complex256", "F8_E4M3", "datetime64[s]"])
 def test_a_dtype_that_jax_lacks_is_told(told: Told, name: str) -> None:
     put("tree.json", {"w": [[2], name]})

@@ -189,7 +189,10 @@ def opened(file: str | None) -> Stored:
 
     Raises:
         SpecError: What `ptk.read_shapes` raises.
+        Unusable: If the path is empty: to Python that is the folder in which it runs.
     """
+    if file == "":
+        raise Unusable("the name of a file is empty")
     if file == STANDARD_INPUT:
         return from_standard_input()
     return stored(bundled(".json") if file is None else Path(file))

@@ -24,7 +24,7 @@ def wrong_shape(shape: Any) -> str:
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         return f"has the shape {brief(shape)}, sizes are ints of 0 or more"
     if len(shape) > MOST_DIMENSIONS:
-        return f"has {len(shape)} dimensions, {MOST_DIMENSIONS} are the most"
+        return f"has {len(shape):,} dimensions, {MOST_DIMENSIONS} are the most"
     if math.prod(size for size in shape if size) > MOST_ELEMENTS:
         return f"has the shape {brief(shape)}: no machine counts as many elements"
     return ""

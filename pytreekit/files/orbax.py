@@ -78,8 +78,8 @@ def find(folder: Path, name: str, *, steps: bool = True) -> Path | None:
 
 def _folders(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
-        few = itertools.islice(entries, MOST_ENTRIES)
-        return [Path(entry.path) for entry in few if entry.is_dir()]
+        few = [Path(entry.path) for entry in itertools.islice(entries, MOST_ENTRIES)]
+    return [one for one in few if one.is_dir()]  # a loop of links is none: `entry` would raise
 
 
 def _is_number(text: str) -> bool:

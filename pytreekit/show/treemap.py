@@ -143,7 +143,7 @@ def placed(tiles: Sequence[Tile], box: Box) -> Iterator[Placed]:
             continue
         children = _largest(node)
         boxes = squarified([child.size for child in children], here)
-        for child, its in zip(children, boxes, strict=True):
+        for child, its in reversed(list(zip(children, boxes, strict=True))):
             pending.append((child, f"{name}/{child.name}".lstrip("/"), its))
 
 
@@ -154,7 +154,7 @@ def _largest(node: _Node) -> list[_Node]:
     if len(rest) <= 1:
         return children
     tiles = [tile for child in rest for tile in child.tiles]
-    return sorted([*few, _Node(f"{len(rest)} more", tiles, {})], key=lambda child: -child.size)
+    return sorted([*few, _Node(f"({len(rest):,} more)", tiles, {})], key=lambda child: -child.size)
 
 
 def squarified(sizes: Sequence[int], box: Box) -> list[Box]:
