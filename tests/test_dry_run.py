@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import pytreekit as ptk
-from pytreekit.dryrun import compiling
+from pytreekit.dryrun import around
 
 MESH = {"data": 4, "model": 2}
 IN, HIDDEN, OUT, BATCH, LAYERS = 64, 128, 32, 2048, 5
@@ -210,7 +210,7 @@ def test_another_process_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         plans[kind.name] = [ptk.ShardingPlan(its, how, mesh) for its, how in pairs]
     step = jax.jit(lambda params, x, unused: train(params, x), donate_argnums=0)
     here = ptk.compare(step, (PARAMS, x, spare), plans)
-    monkeypatch.setattr(compiling, "devices_of", lambda program: None)
+    monkeypatch.setattr(around, "devices_of", lambda mesh: None)
     there = ptk.compare(step, (PARAMS, x, spare), plans)
     for name, run in there.runs.items():
         seconds = here.runs[name].compile_seconds

@@ -204,11 +204,11 @@ def test_all_that_is_wrong_with_a_dict_is_told(
 def test_the_mesh_of_the_command_line_wins(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def refuse(*_: Any, mesh: Any, **__: Any) -> None:
+    def refuse(_step: Any, _args: Any, _plan: Any, mesh: Any, *_: Any) -> None:
         asked.append(mesh)
         raise SystemExit
 
-    monkeypatch.setattr("pytreekit.commands.dry_running.dry_run", refuse)
+    monkeypatch.setattr("pytreekit.commands.dry_running.programmed", refuse)
     for mesh in (None, {"data": 2}):
         assert run(target=f"{target}:unused", mesh=mesh) == 2
     assert asked == [{"data": 4}, {"data": 2}]

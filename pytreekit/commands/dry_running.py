@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec
 
 from ..dryrun.compare import compare
 from ..dryrun.comparison import Comparison
-from ..dryrun.dry_run import DOING, dry_run, plans_of
-from ..dryrun.programs import program
+from ..dryrun.dry_run import DOING, programmed
+from ..dryrun.programs import Program
 from ..dryrun.result import DryRun
 from ..sharding.plans import report
 from ..sharding.plans.sharding_plan import ShardingPlan
 from ..show.errors import raise_faults
 from .answers import DONE, FAULTS, Answer, Unusable, write
 from .targets import asked, its_own_errors
-
-Found: TypeAlias = DryRun | Comparison
 
 
 def show(
@@ -49,14 +47,13 @@ def show(
         html: Where a report is to be written, None for nowhere.
     """
     its = asked(target)
-    if html is not None and its.get("plans"):
+    if html is not None and its.get("plans") is not None:
         raise Unusable("--html is of one plan, and there are several to compare")
-    links = {"bandwidth": bandwidth, "latency": latency}
     with its_own_errors(f"the step of {target}"):
-        found = _found(its, memory, **links, mesh=mesh or its.get("mesh"))
+        found, program = _found(its, memory, bandwidth, latency, mesh or its.get("mesh"))
     answer.data(**json.loads(found.to_json()))
-    if html is not None and isinstance(found, DryRun):
-        write(html, _report(its, found))
+    if html is not None and program is not None and isinstance(found, DryRun):
+        write(html, _report(program, found))
     answer.text(found)
     runs = found.runs.values() if isinstance(found, Comparison) else [found]
     if strict:
@@ -67,18 +64,21 @@ def show(
     return FAULTS
 
 
-def _found(its: Mapping[str, Any], memory: Any, **links: Any) -> Found:
+def _found(
+    its: Mapping[str, Any], memory: Any, bandwidth: Any, latency: Any, mesh: Any
+) -> tuple[DryRun, Program] | tuple[Comparison, None]:
+    """What a dry run found, and of which program; of several plans there is no one program."""
     args = tuple(its.get("args", ()))
-    if its.get("plans"):
-        return compare(its["step"], args, its["plans"], memory=memory, **links)
-    return dry_run(its["step"], *args, plan=its.get("plan"), **links)
+    if its.get("plans") is not None:
+        links = {"bandwidth": bandwidth, "latency": latency}
+        return compare(its["step"], args, its["plans"], memory=memory, mesh=mesh, **links), None
+    program, run = programmed(its["step"], args, its.get("plan"), mesh, bandwidth, latency)
+    return run, program
 
 
-def _report(its: Mapping[str, Any], run: DryRun) -> str:
+def _report(program: Program, run: DryRun) -> str:
     """A dry run as one file of HTML: its arguments, what it takes, and what it sends."""
-    plans = plans_of(its.get("plan"), DOING)
-    laid_out = program(its["step"], tuple(its.get("args", ())), plans, run.mesh, DOING)
-    leaves = dict(zip(laid_out.names, jax.tree.leaves(laid_out.args), strict=True))
+    leaves = dict(zip(program.names, jax.tree.leaves(program.args), strict=True))
     arrays = {name: leaf for name, leaf in leaves.items() if hasattr(leaf, "shape")}
     specs = {name: _spec(leaf) for name, leaf in arrays.items()}
     sends = [

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..faults import Fault
-from ..show import values as shown
 from ..show.errors import raise_faults
 from ..show.progress import progress as bar
+from .asking import arguments, asked, device_memory, many_plans
 from .comparison import Comparison
-from .compiling import Compiled, carry, compiled, devices_of, elsewhere
-from .dry_run import links_of, plans_of, read
-from .links import PerAxis
-from .programs import Program, program
+from .compiling import Compiled, compiled, elsewhere
+from .dry_run import links_of, read
+from .lowering import Carried
+from .programs import Program, as_plans, mesh_of, program, request
 
 DOING = "compare"
 
 
 def compare(
-    step: Callable[..., Any],
-    args: Sequence[Any],
-    plans: Mapping[str, Any],
+    step: Any,
+    args: Any,
+    plans: Any,
     *,
-    memory: float | int | None = None,
+    memory: Any = None,
     mesh: Any = None,
-    bandwidth: PerAxis | None = None,
-    latency: PerAxis = 0.0,
-    progress: bool | None = None,
+    bandwidth: Any = None,
+    latency: Any = 0.0,
+    progress: Any = None,
 ) -> Comparison:
     """A dry run of one step under each of several plans.
 
@@ -63,36 +62,23 @@ def compare(
         >>> {name: round(run.communication) for name, run in found.runs.items()}, found.best
         ({'whole': 0, 'split': 786432}, 'whole')
     """
-    _check(args, plans, memory)
-    programs = {
-        name: program(step, args, plans_of(plan, DOING), mesh, f"{DOING}, {name!r}")
-        for name, plan in plans.items()
+    faults = [*arguments(args), *many_plans(plans)]
+    named = {} if faults else dict(plans)
+    meshes = {name: mesh_of(mesh, plan, args) for name, plan in named.items()}
+    places = {f"plans[{name!r}]": plan for name, plan in named.items()}
+    known = list(meshes.values()) or [its for its in [mesh] if its is not None]
+    more = [*faults, *device_memory(memory)]
+    raise_faults(asked(step, places, known, bandwidth, latency, progress, more), doing=DOING)
+    requests = {
+        name: request(step, args, as_plans(plan), meshes[name], f"{DOING}, {name!r}")
+        for name, plan in named.items()
     }
-    links = {name: links_of(bandwidth, latency, its.sizes, DOING) for name, its in programs.items()}
+    programs = {name: program(its, f"{DOING}, {name!r}") for name, its in requests.items()}
+    links = links_of(bandwidth, latency)
     with bar("compiling", len(programs), show=progress, unit="plans") as done:
         made = all_compiled(programs, DOING, done)
-        runs = {name: read(programs[name], one, links[name]) for name, one in made}
+        runs = {name: read(programs[name], one, links) for name, one in made}
     return Comparison({name: runs[name] for name in programs}, memory, {})
-
-
-def _check(args: Any, plans: Any, memory: Any) -> None:
-    faults: list[Fault] = []
-    if not isinstance(args, tuple | list):
-        fact = f"must be a tuple of the step's arguments, this is {shown.kind(args)}"
-        faults.append(Fault("PTK001", "args", "", "", "", "", fact=fact))
-    if not isinstance(plans, Mapping) or not plans:
-        fact = f"must be a dict of plans by name, this is {shown.kind(plans)}"
-        faults.append(Fault("PTK001", "plans", "", "", "", "", fact=fact))
-    raise_faults([*faults, *memory_faults(memory)], doing=DOING)
-
-
-def memory_faults(memory: Any) -> list[Fault]:
-    """PTK001, if the memory of a device is no number of bytes."""
-    is_number = isinstance(memory, int | float) and not isinstance(memory, bool)
-    if memory is None or (is_number and memory > 0):
-        return []
-    fact = f"must be a number of bytes above 0, this is {shown.spec(memory, 24)}"
-    return [Fault("PTK001", "memory", "", "", "", "", fact=fact)]
 
 
 def all_compiled(
@@ -107,14 +93,11 @@ def all_compiled(
     """
     away: dict[int, list[str]] = {}
     for name, its in programs.items():
-        if devices_of(its) is None:
+        if isinstance(its.ready, Carried):
             away.setdefault(its.mesh.size, []).append(name)
             continue
         yield name, compiled(its, f"{doing}, {name!r}")
         done(1)
     for names in away.values():
         its_own = [programs[name] for name in names]
-        carried = [
-            carry(one, f"{doing}, {name!r}") for name, one in zip(names, its_own, strict=True)
-        ]
-        yield from zip(names, elsewhere(its_own, carried, doing, done), strict=True)
+        yield from zip(names, elsewhere(its_own, doing, done), strict=True)

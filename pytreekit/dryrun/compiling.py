@@ -1,13 +1,8 @@
-"""A step, compiled: here where there are devices enough, else in a process that simulates them.
-
-What goes there is no Python. The step is traced here, over a mesh without devices, and what
-`jax.export` makes of it is compiled there: closures, lambdas and what a notebook defines may go.
-"""
+"""A step, compiled: here where there are devices enough, else in a process that simulates them."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pickle
 import subprocess
@@ -20,15 +15,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax import export
-from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from ..faults import Fault
-from ..show.errors import SpecError
+from .lowering import DEVICES, Carried, told
 from .programs import Program
 
 CHILD = Path(__file__).with_name("child.py")
-DEVICES = "--xla_force_host_platform_device_count"
 
 
 class DeviceMemory(NamedTuple):
@@ -78,43 +70,20 @@ def compiled(program: Program, doing: str) -> Compiled:
     """Compile one program.
 
     Raises:
-        SpecError: PTK701, if it cannot be carried to another process; PTK702, if it was not
-            compiled there.
+        SpecError: PTK702, if it was not compiled.
     """
-    mesh = devices_of(program)
-    if mesh is not None:
-        return _here(program, mesh, doing)
-    carried = [carry(program, doing)]
-    (its,) = elsewhere([program], carried, doing)
-    return its
-
-
-def devices_of(program: Program) -> Mesh | None:
-    """The mesh to compile for in this process; None where it has too few devices."""
-    if isinstance(program.mesh, Mesh):
-        return program.mesh
-    devices = jax.devices("cpu")
-    count = program.mesh.size
-    if len(devices) < count:
-        return None
-    sizes, names = program.mesh.axis_sizes, program.mesh.axis_names
-    types = program.mesh.axis_types
-    return Mesh(np.array(devices[:count]).reshape(sizes), names, axis_types=types)
-
-
-def _here(program: Program, mesh: Mesh, doing: str) -> Compiled:
-    args = jax.tree.map(lambda leaf: _on(leaf, mesh), program.args)
+    if isinstance(program.ready, Carried):
+        (its,) = elsewhere([program], doing)
+        return its
     start = time.perf_counter()
-    lowered = program.step.lower(*args)
     try:
-        executable = lowered.compile()
+        executable = program.ready.compile()
     except jax.errors.JaxRuntimeError as error:
-        raise _told(_failed(program), doing, error) from None
+        raise told(_failed(program), doing, f"{type(error).__name__}: {error}") from None
     seconds = time.perf_counter() - start
     stats = executable.memory_analysis()
     its = {field: getattr(stats, f"{name}_size_in_bytes", 0) for field, name in _STATS.items()}
-    platform = mesh.devices.flat[0].platform
-    return Compiled(executable.as_text(), DeviceMemory(**its), seconds, platform, {})
+    return Compiled(executable.as_text(), DeviceMemory(**its), seconds, program.platform, {})
 
 
 _STATS = {
@@ -126,76 +95,6 @@ _STATS = {
 }
 
 
-def _on(leaf: Any, mesh: Mesh) -> Any:
-    """A shape on devices, where it was on a mesh without any."""
-    sharding = getattr(leaf, "sharding", None)
-    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, AbstractMesh):
-        return leaf
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, sharding.spec))
-
-
-class Carried(NamedTuple):
-    """A program as it goes to another process: a pickle, and which arguments it uses."""
-
-    blob: bytes
-    kept: tuple[int, ...]
-
-
-def carry(program: Program, doing: str) -> Carried:
-    """A program as it goes to another process.
-
-    Raises:
-        SpecError: PTK701, if it cannot.
-    """
-    mesh = program.mesh
-    traced = program.step.trace(*program.args)  # an error of the step itself is raised as it is
-    try:
-        exported = export.export(program.step, platforms=["cpu"])(*program.args)
-        donated = [its.donated for its in jax.tree.leaves(traced.args_info, is_leaf=_is_info)]
-        kept = tuple(exported.module_kept_var_idx)
-        told = {
-            "exported": _flat(exported),
-            "kept": kept,
-            "donated": tuple(place for place, number in enumerate(kept) if donated[number]),
-            "mesh": (mesh.axis_names, mesh.axis_sizes, mesh.axis_types),
-        }
-        return Carried(pickle.dumps(told), kept)
-    except Exception as error:  # noqa: BLE001  a step may hold anything
-        raise _told(_stays(program), doing, error) from None
-
-
-def _told(fault: Fault, doing: str, error: Exception | str) -> SpecError:
-    """A fault as an error, with what JAX says as a note: its words differ between its versions."""
-    told = SpecError([fault], doing=doing)
-    said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    told.add_note(f"what JAX says: {said}")
-    return told
-
-
-def _is_info(node: Any) -> bool:
-    return hasattr(node, "donated")
-
-
-def _flat(exported: Any) -> Any:
-    """The program over its leaves, so that no other process needs to know of any node."""
-    inputs = jax.tree.structure((tuple(range(len(exported.in_avals))), {}))
-    outputs = jax.tree.structure(tuple(range(len(exported.out_avals))))
-    fields = {one.name: getattr(exported, one.name) for one in dataclasses.fields(exported)}
-    # No pickle holds a closure, as its gradient is one.
-    closures = {name: None for name, its in fields.items() if callable(its) and name[0] == "_"}
-    return dataclasses.replace(exported, in_tree=inputs, out_tree=outputs, **closures)
-
-
-def _stays(program: Program) -> Fault:
-    count = program.mesh.size
-    fact = f"the step cannot be taken to a process with {count} devices"
-    note = (
-        "callbacks cannot go there, nor can a Mesh of other devices; with "
-        f"JAX_PLATFORMS=cpu XLA_FLAGS={DEVICES}={count} it is compiled in this process"
-    )
-    return Fault("PTK701", program.name, "", "", "", "", fact=fact, note=note)
-
-
 def _failed(program: Program) -> Fault:
     fact = f"was not compiled for {program.mesh.size} devices"
     note = "what JAX says stands below this message"
@@ -203,16 +102,12 @@ def _failed(program: Program) -> Fault:
 
 
 def elsewhere(
-    programs: Sequence[Program],
-    carried: Sequence[Carried],
-    doing: str,
-    done: Callable[[int], None] | None = None,
+    programs: Sequence[Program], doing: str, done: Callable[[int], None] | None = None
 ) -> Iterator[Compiled]:
     """Compile programs for one number of devices, one after the other, in one process.
 
     Args:
-        programs: The programs.
-        carried: The same, as they go there.
+        programs: The programs, each as it goes there.
         doing: What is being done.
         done: What is called when one is compiled.
 
@@ -220,18 +115,18 @@ def elsewhere(
         SpecError: PTK702, if one of them is not compiled.
     """
     with tempfile.TemporaryFile() as said, _process(programs[0].mesh.size, said) as process:
-        for program, its in zip(programs, carried, strict=True):
-            answer: dict[str, Any] | None = _asked(process, its.blob)
+        for program in programs:
+            answer: dict[str, Any] | None = _asked(process, program.ready.blob)
             if answer is None:
                 said.seek(0)
                 lines = said.read().decode(errors="replace").strip().splitlines()
                 answer = {"error": lines[-1] if lines else "the process ended"}
             if "error" in answer:
-                raise _told(_failed(program), doing, answer["error"])
+                raise told(_failed(program), doing, answer["error"])
             if done is not None:
                 done(1)
             memory = DeviceMemory(**{to: answer["memory"][of] for to, of in _STATS.items()})
-            names = {place: program.names[number] for place, number in enumerate(its.kept)}
+            names = dict(enumerate(program.ready.names))
             yield Compiled(answer["text"], memory, answer["seconds"], "cpu", names)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..faults import Fault
-from ..sharding.plans.sharding_plan import ShardingPlan
-from ..show import values as shown
 from ..show.errors import raise_faults
 from ..show.progress import waiting
 from . import hlo
+from .asking import asked
 from .collectives import Collective, Known, collectives
 from .compiling import Compiled, compiled
 from .links import Links, PerAxis
-from .programs import Program, program
+from .programs import Program, as_plans, mesh_of, program, request
 from .result import DryRun, notes
 from .surprises import surprises
 from .work import work
@@ -23,13 +21,13 @@ DOING = "dry_run"
 
 
 def dry_run(
-    step: Callable[..., Any],
+    step: Any,
     *args: Any,
     plan: Any = None,
     mesh: Any = None,
-    bandwidth: PerAxis | None = None,
-    latency: PerAxis = 0.0,
-    progress: bool | None = None,
+    bandwidth: Any = None,
+    latency: Any = 0.0,
+    progress: Any = None,
 ) -> DryRun:
     """Compile a step for a mesh of devices that need not be there, and tell what it would cost.
 
@@ -45,7 +43,8 @@ def dry_run(
             device.
         plan: A `ShardingPlan`, or several.
         mesh: A `Mesh`, an `AbstractMesh` or a dict of axis names and sizes; by default that of the
-            plan or of the arguments. A `Mesh` is compiled for as it is, also one of accelerators.
+            plan, of the arguments, or that `jax.set_mesh` has set. The step finds it as if it were
+            set, whatever else is. A `Mesh` is compiled for as it is, also one of accelerators.
         bandwidth: Bytes per second that a device can send: over all of its links, or a dict with
             those along each axis of the mesh. With it each collective has a lower bound in seconds.
         latency: Seconds that a collective takes at least, a number or one for each axis.
@@ -73,12 +72,42 @@ def dry_run(
         >>> [(one.kind, one.axes, one.bytes) for one in found.collectives]
         [('all-reduce', ('model',), 8192)]
     """
-    plans = plans_of(plan, DOING)
-    its = program(step, args, plans, mesh, DOING)
-    links = links_of(bandwidth, latency, its.sizes, DOING)
+    _, found = programmed(step, args, plan, mesh, bandwidth, latency, progress)
+    return found
+
+
+def programmed(
+    step: Any,
+    args: Sequence[Any],
+    plan: Any,
+    mesh: Any,
+    bandwidth: Any = None,
+    latency: Any = 0.0,
+    progress: Any = None,
+) -> tuple[Program, DryRun]:
+    """A dry run, and the program that it is of: the step is traced once for both.
+
+    Args:
+        step: The step.
+        args: Its arguments.
+        plan: As for `dry_run`.
+        mesh: As for `dry_run`.
+        bandwidth: As for `dry_run`.
+        latency: As for `dry_run`.
+        progress: As for `dry_run`.
+    """
+    its_mesh = mesh_of(mesh, plan, args)
+    raise_faults(asked(step, {"plan": plan}, [its_mesh], bandwidth, latency, progress), doing=DOING)
+    its = request(step, args, as_plans(plan), its_mesh, DOING)
     with waiting(f"compiling {its.name} for {its.mesh.size} devices", show=progress):
-        made = compiled(its, f"{DOING}({its.name})")
-    return read(its, made, links)
+        traced = program(its, f"{DOING}({its.name})")
+        made = compiled(traced, f"{DOING}({its.name})")
+    return traced, read(traced, made, links_of(bandwidth, latency))
+
+
+def links_of(bandwidth: PerAxis | None, latency: PerAxis) -> Links | None:
+    """What a user says of the links, None for nothing."""
+    return None if bandwidth is None else Links(bandwidth, latency)
 
 
 def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
@@ -105,49 +134,3 @@ def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
 
 def _cost(one: Collective) -> tuple[Any, ...]:
     return -(one.seconds or 0.0), -one.accelerator_sent, one.kind, one.leaf, one.file, one.line
-
-
-def plans_of(plan: Any, doing: str) -> tuple[ShardingPlan, ...]:
-    """The plans that a user gives: none, one, or several.
-
-    Raises:
-        SpecError: PTK001, if something else is given.
-    """
-    given = plan if isinstance(plan, Sequence) else () if plan is None else (plan,)
-    wrong = [one for one in given if not isinstance(one, ShardingPlan)]
-    if wrong:
-        fact = f"must be a ShardingPlan or several, this is {shown.kind(wrong[0])}"
-        raise_faults([Fault("PTK001", "plan", "", "", "", "", fact=fact)], doing=doing)
-    return tuple(given)
-
-
-def links_of(bandwidth: Any, latency: Any, mesh: Mapping[str, int], doing: str) -> Links | None:
-    """What a user says of the links, None for nothing.
-
-    Raises:
-        SpecError: PTK001, if it is no number, or none for each axis.
-    """
-    faults = [
-        *_number_faults("bandwidth", bandwidth, mesh, least="above 0"),
-        *_number_faults("latency", latency, mesh, least="of 0 or more"),
-    ]
-    raise_faults(faults, doing=doing)
-    return None if bandwidth is None else Links(bandwidth, latency)
-
-
-def _number_faults(name: str, value: Any, mesh: Mapping[str, int], least: str) -> list[Fault]:
-    if value is None:
-        return []
-    rows = dict(value) if isinstance(value, Mapping) else {"": value}
-    lacking = [axis for axis in mesh if axis not in rows] if isinstance(value, Mapping) else []
-    faults = [
-        Fault("PTK001", name, "", "", "", "", fact=f"says nothing of the mesh axis {axis!r}")
-        for axis in lacking
-    ]
-    for axis, number in rows.items():
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or number < 0 or (least == "above 0" and not number > 0):
-            fact = f"must be a number {least}, this is {shown.spec(number, 24)}"
-            path = f"[{axis!r}]" if axis else ""
-            faults.append(Fault("PTK001", name, path, "", "", "", fact=fact))
-    return faults

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,26 +17,27 @@ from ..show import values as shown
 from ..show.errors import SpecError, raise_faults
 from ..trees import paths
 from ..trees.leaves import is_array
+from .lowering import lowered
 
 
-class Program(NamedTuple):
-    """A step with its arguments.
+class Request(NamedTuple):
+    """A step with its arguments, before it is traced.
 
     Attributes:
         name: What messages call the step.
         step: The step, as `jax.jit` returns it.
-        args: Its arguments: `jax.ShapeDtypeStruct`s with shardings, and what is no array.
+        is_spread: Whether arguments without a sharding are whole on each device.
+        args: Its arguments, those that a plan is of with its shardings.
         names: The path of each leaf of these, `params['w']`.
         mesh: The mesh.
-        outputs: What it returns, as shapes.
     """
 
     name: str
     step: Any
+    is_spread: bool
     args: tuple[Any, ...]
     names: tuple[str, ...]
     mesh: Mesh | AbstractMesh
-    outputs: Any
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -46,50 +45,103 @@ class Program(NamedTuple):
         return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
 
 
-def program(
+class Program(NamedTuple):
+    """A step with its arguments, traced.
+
+    Attributes:
+        name: What messages call the step.
+        args: Its arguments: `jax.ShapeDtypeStruct`s with shardings, and what is no array.
+        names: The path of each leaf of these, `params['w']`.
+        mesh: The mesh.
+        outputs: What it returns, as shapes.
+        ready: What is compiled: a `jax.stages.Lowered`, or what is `Carried` to another process.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    names: tuple[str, ...]
+    mesh: Mesh | AbstractMesh
+    outputs: Any
+    ready: Any
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each axis of the mesh."""
+        return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
+
+    @property
+    def platform(self) -> str:
+        """What it is compiled for."""
+        return self.mesh.devices.flat[0].platform if isinstance(self.mesh, Mesh) else "cpu"
+
+
+def request(
     step: Callable[..., Any],
     args: Sequence[Any],
     plans: Sequence[ShardingPlan],
     mesh: Any,
     doing: str,
-) -> Program:
-    """A step and its arguments, laid out.
+) -> Request:
+    """A step and its arguments, laid out and checked; nothing is traced.
 
     Args:
         step: The step.
         args: Its arguments.
         plans: Plans of some of them.
-        mesh: The mesh, None for that of a plan or of the arguments.
+        mesh: The mesh.
         doing: What is being done.
 
     Raises:
-        SpecError: PTK001, if an argument is of a wrong kind, or there is no mesh; PTK104, if it is
-            no JAX type; PTK301 to PTK304, if it does not fit its sharding.
+        SpecError: PTK001, if a plan is of something else; PTK104, if an argument is no JAX type;
+            PTK301 to PTK304, if it does not fit its sharding.
     """
-    if not callable(step):
-        fact = f"must be callable, this is {shown.kind(step)}"
-        raise_faults([Fault("PTK001", "step", "", "", "", "", fact=fact)], doing=doing)
-    is_jitted = hasattr(step, "lower") and hasattr(step, "trace")
-    filled = [_planned(arg, plans) for arg in args]
-    its = _mesh(filled, plans, mesh, doing)
+    is_jitted = isinstance(step, jax.stages.Wrapped)
+    its = axes_of(mesh, doing).mesh
     raise_faults([*_none(args), *_unused(plans, args), *_other_mesh(plans, its)], doing=doing)
-
-    def over(spread: bool) -> tuple[Any, ...]:  # noqa: FBT001
-        return tuple(jax.tree.map(lambda leaf: _laid_out(leaf, its, spread), arg) for arg in filled)
-
-    # What a jitted step has of shardings is for the arguments that have none.
-    laid_out = over(spread=not (is_jitted and _has_shardings(step, over(spread=False))))
+    filled = tuple(_planned(arg, plans) for arg in args)
+    laid_out = over(filled, its, is_spread=True)
     names = _names(step, len(args))
     foreign = () if is_jitted else _foreign(laid_out, names)  # it may have static arguments
     raise_faults([*foreign, *_unfit(laid_out, names)], doing=doing, when="before tracing")
-    jitted: Any = step if is_jitted else jax.jit(step)
     told = tuple(
         names[number] + paths.text(path)
         for number, arg in enumerate(laid_out)
         for path, _ in jax.tree.leaves_with_path(arg)
     )
-    outputs = jitted.trace(*laid_out).out_info
-    return Program(shown.function(step), jitted, laid_out, told, its, outputs)
+    jitted: Any = step if is_jitted else jax.jit(step)
+    return Request(shown.function(step), jitted, not is_jitted, filled, told, its)
+
+
+def program(its: Request, doing: str) -> Program:
+    """A step, traced.
+
+    Args:
+        its: The step and its arguments.
+        doing: What is being done.
+
+    Raises:
+        SpecError: PTK701, if it cannot be taken to another process, and has to be.
+    """
+    made = lowered(
+        its.step,
+        lambda mesh, is_spread: over(its.args, mesh, is_spread=is_spread),
+        its.mesh,
+        its.name,
+        doing,
+        is_spread=its.is_spread,
+    )
+    return Program(its.name, made.args, its.names, its.mesh, made.outputs, made.ready)
+
+
+def over(args: Sequence[Any], mesh: Mesh | AbstractMesh, *, is_spread: bool) -> tuple[Any, ...]:
+    """Arguments as shapes on a mesh.
+
+    Args:
+        args: The arguments.
+        mesh: The mesh.
+        is_spread: Whether those without a sharding are whole on each device.
+    """
+    return tuple(jax.tree.map(lambda leaf: _laid_out(leaf, mesh, is_spread), arg) for arg in args)
 
 
 def _planned(arg: Any, plans: Sequence[ShardingPlan]) -> Any:
@@ -136,15 +188,28 @@ def _sharding(leaf: Any) -> NamedSharding | None:
     return its if isinstance(its, NamedSharding) else None
 
 
-def _mesh(
-    args: Sequence[Any], plans: Sequence[ShardingPlan], mesh: Any, doing: str
-) -> Mesh | AbstractMesh:
-    """The mesh: the one given, or that of the plan, or of the arguments, or the one that is set."""
-    if mesh is None:
-        leaves = [leaf for arg in args for leaf in jax.tree.leaves(arg)]
-        known = [its.mesh for leaf in leaves if (its := _sharding(leaf)) is not None]
-        mesh = next(itertools.chain((plan.mesh for plan in plans), known), None)
-    return axes_of(mesh, doing).mesh
+def mesh_of(mesh: Any, plan: Any, args: Any) -> Any:
+    """The mesh that is asked for: the one given, or of a plan, or of arguments, or that is set.
+
+    Args:
+        mesh: What is given as the mesh, None for nothing.
+        plan: What is given as a plan, or several; what is no plan has no mesh.
+        args: The arguments.
+    """
+    if mesh is not None:
+        return mesh
+    leaves = [its for its in (_sharding(leaf) for leaf in jax.tree.leaves(args)) if its is not None]
+    known = [its.mesh for its in as_plans(plan) if isinstance(its, ShardingPlan)]
+    known += [its.mesh for its in leaves]
+    set_ = jax.sharding.get_mesh()
+    return next(iter(known), None if set_.empty else set_)
+
+
+def as_plans(plan: Any) -> tuple[Any, ...]:
+    """What is given as a plan, as several: none, one, or more."""
+    if plan is None:
+        return ()
+    return tuple(plan) if isinstance(plan, list | tuple) else (plan,)
 
 
 def _laid_out(leaf: Any, mesh: Mesh | AbstractMesh, spread: bool) -> Any:  # noqa: FBT001
@@ -156,15 +221,6 @@ def _laid_out(leaf: Any, mesh: Mesh | AbstractMesh, spread: bool) -> Any:  # noq
     aval = shown.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf
     sharding = None if spec is None else NamedSharding(mesh, spec)
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
-
-
-def _has_shardings(jitted: Any, args: Sequence[Any]) -> bool:
-    """Whether a jitted step, or an argument, says over how many devices it goes."""
-    if any(_sharding(leaf) is not None for leaf in jax.tree.leaves(args)):
-        return True
-    text = jitted.trace(*args).lower(lowering_platforms=("cpu",)).as_text()
-    found = re.search(r"num_partitions = (\d+)", text)
-    return found is not None and int(found[1]) > 1
 
 
 def _none(args: Sequence[Any]) -> Iterator[Fault]:

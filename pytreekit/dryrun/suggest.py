@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from jax.sharding import PartitionSpec
@@ -15,27 +15,27 @@ from ..sharding.specs import partition_plan
 from ..show.errors import raise_faults
 from ..show.progress import progress as bar
 from ..show.sizes import in_bytes
-from .compare import all_compiled, memory_faults
+from .asking import arguments, asked, device_memory
+from .compare import all_compiled
 from .comparison import Comparison
 from .dry_run import links_of, read
-from .links import PerAxis
-from .programs import program
+from .programs import mesh_of, program, request
 
 DOING = "suggest"
 
 
 def suggest(
     params: Any,
-    step: Callable[..., Any],
+    step: Any,
     mesh: Any,
     *,
-    memory: float | int | None = None,
-    args: Sequence[Any] = (),
+    memory: Any = None,
+    args: Any = (),
     rules: Any = None,
     stack: Any = None,
-    bandwidth: PerAxis | None = None,
-    latency: PerAxis = 0.0,
-    progress: bool | None = None,
+    bandwidth: Any = None,
+    latency: Any = 0.0,
+    progress: Any = None,
 ) -> Comparison:
     """Compile a step under simple plans of its parameters, and name the best of those that fit.
 
@@ -75,15 +75,17 @@ def suggest(
         >>> list(found.runs), found.best, found.plan.specs
         (['whole', 'split over data'], 'whole', {'w': P()})
     """
-    its = axes_of(mesh, DOING)
-    raise_faults(memory_faults(memory), doing=DOING)
-    links = links_of(bandwidth, latency, its.sizes, DOING)
-    plans = dict(_families(params, its, rules, stack))
+    its_mesh = mesh_of(mesh, None, ())
+    more = [*device_memory(memory), *arguments(args)]
+    raise_faults(asked(step, {}, [its_mesh], bandwidth, latency, progress, more), doing=DOING)
+    plans = dict(_families(params, axes_of(its_mesh, DOING), rules, stack))
     fit, left_out = _within(plans, memory)
-    programs = {
-        name: program(step, (params, *args), (plan,), its.mesh, f"{DOING}, {name!r}")
+    requests = {
+        name: request(step, (params, *args), (plan,), its_mesh, f"{DOING}, {name!r}")
         for name, plan in fit.items()
     }
+    programs = {name: program(its, f"{DOING}, {name!r}") for name, its in requests.items()}
+    links = links_of(bandwidth, latency)
     with bar("compiling", len(programs), show=progress, unit="plans") as done:
         made = all_compiled(programs, DOING, done)
         runs = {name: read(programs[name], one, links) for name, one in made}

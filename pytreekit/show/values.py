@@ -39,6 +39,8 @@ def typeof(value: Any) -> Any:
         aval = jax.typeof(value)
         known = hasattr(aval, "shape") and hasattr(aval, "dtype")  # tokens have neither
     except Exception:  # noqa: BLE001  a user's object may raise anything when asked for its type
+        if isinstance(value, jax.ShapeDtypeStruct) and value.sharding is not None:
+            return typeof(value.update(sharding=None))  # the sharding is refused, not the shape
         return None
     return aval if known else None
 
