@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ MESH = {"data": 4}
 X = jax.ShapeDtypeStruct((32, 64), jnp.float32)
 PLAN = ptk.ShardingPlan(X, P("data"), MESH)
 JITTED = jax.jit(jnp.sin)
+# As users have them: within these tests a type checker refuses what is of a wrong kind.
+dry_run, compare, suggest = map(inspect.unwrap, (ptk.dry_run, ptk.compare, ptk.suggest))
 STAGES = JITTED.trace(X), JITTED.lower(X), JITTED.lower(X).compile()
 
 
@@ -25,9 +28,9 @@ def untouched(x: Any) -> Any:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "dry_run": lambda step, **more: ptk.dry_run(step, X, **{"mesh": MESH, **more}),
-    "compare": lambda step, **more: ptk.compare(step, (X,), {"a": PLAN}, **more),
-    "suggest": lambda step, **more: ptk.suggest(X, step, **{"mesh": MESH, **more}),
+    "dry_run": lambda step, **more: dry_run(step, X, **{"mesh": MESH, **more}),
+    "compare": lambda step, **more: compare(step, (X,), {"a": PLAN}, **more),
+    "suggest": lambda step, **more: suggest(X, step, **{"mesh": MESH, **more}),
 }
 
 
@@ -47,7 +50,7 @@ def test_a_stage_of_a_step_is_no_step(call: Callable[..., Any], stage: Any) -> N
 
 def test_it_is_said_what_to_give_instead() -> None:
     with pytest.raises(ptk.SpecError, match="give the function itself"):
-        ptk.dry_run(JITTED.lower(X), X, mesh=MESH)
+        dry_run(JITTED.lower(X), X, mesh=MESH)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -73,16 +76,16 @@ def test_a_bandwidth_is_a_number_for_each_axis(call: Callable[..., Any], bandwid
 
 @pytest.mark.parametrize("latency", ["late", -1.0, float("nan"), None, {"data": -1}])
 def test_a_latency_is_a_number(latency: Any) -> None:
-    (fault,) = told(lambda: ptk.dry_run(untouched, X, mesh=MESH, latency=latency))
+    (fault,) = told(lambda: dry_run(untouched, X, mesh=MESH, latency=latency))
     assert fault[:2] in {("PTK001", "latency"), ("PTK001", "latency['data']")}
 
 
 def test_plans_to_compare_have_names_and_are_there() -> None:
-    assert told(lambda: ptk.compare(untouched, (X,), {})) == [("PTK001", "plans", "has no plan")]
+    assert told(lambda: compare(untouched, (X,), {})) == [("PTK001", "plans", "has no plan")]
     for plans in (None, [PLAN], PLAN):
-        (fault,) = told(lambda plans=plans: ptk.compare(untouched, (X,), plans))
+        (fault,) = told(lambda plans=plans: compare(untouched, (X,), plans))
         assert fault[2].startswith("must be a dict of plans by name, this is ")
-    assert told(lambda: ptk.compare(untouched, (X,), {"a": PLAN, "b": "c"})) == [
+    assert told(lambda: compare(untouched, (X,), {"a": PLAN, "b": "c"})) == [
         ("PTK001", "plans['b']", "must be a ShardingPlan or several, this is a str")
     ]
 
@@ -90,8 +93,8 @@ def test_plans_to_compare_have_names_and_are_there() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda **more: ptk.compare(untouched, X, {"a": PLAN}, **more),
-        lambda **more: ptk.suggest(X, untouched, MESH, args=X, **more),
+        lambda **more: compare(untouched, X, {"a": PLAN}, **more),
+        lambda **more: suggest(X, untouched, MESH, args=X, **more),
     ],
 )
 def test_arguments_are_a_tuple(call: Callable[..., Any]) -> None:
@@ -103,12 +106,12 @@ def test_all_faults_are_told_at_once() -> None:
     wrong: dict[str, Any] = {"bandwidth": 0, "latency": -1, "progress": "yes"}
     known = ["bandwidth", "latency", "progress"]
     lowered = JITTED.lower(X)
-    found = told(lambda: ptk.dry_run(lowered, X, plan=3, mesh={}, **wrong))
+    found = told(lambda: dry_run(lowered, X, plan=3, mesh={}, **wrong))
     assert [place for _, place, _ in found] == ["step", "plan", "mesh", *known]
     calls = {
-        "args plans": lambda: ptk.compare(lowered, X, {}, mesh={}, memory=0, **wrong),
-        "plans['a']": lambda: ptk.compare(lowered, (X,), {"a": 3}, mesh={}, memory=0, **wrong),
-        "args": lambda: ptk.suggest(X, lowered, {}, args=X, memory=0, **wrong),
+        "args plans": lambda: compare(lowered, X, {}, mesh={}, memory=0, **wrong),
+        "plans['a']": lambda: compare(lowered, (X,), {"a": 3}, mesh={}, memory=0, **wrong),
+        "args": lambda: suggest(X, lowered, {}, args=X, memory=0, **wrong),
     }
     for more, call in calls.items():
         places = [place for _, place, _ in told(call)]
@@ -117,12 +120,12 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 def test_what_is_no_plan_is_one_fault_though_there_is_no_mesh() -> None:
-    (fault,) = told(lambda: ptk.dry_run(untouched, X, plan="fsdp"))
+    (fault,) = told(lambda: dry_run(untouched, X, plan="fsdp"))
     assert fault[1] == "plan"
 
 
 def test_none_is_asked_for_within_a_traced_function() -> None:
-    within = jax.jit(lambda x: (ptk.dry_run(untouched, X, mesh=MESH), x))
+    within = jax.jit(lambda x: (dry_run(untouched, X, mesh=MESH), x))
     (fault,) = told(lambda: within(jnp.ones(3)))
     assert fault[2] == "is asked for while another function is traced: do so outside of it"
 
@@ -134,7 +137,7 @@ def test_what_does_not_divide_is_shown_by_its_type(kind: AxisType, size: int) ->
     split = NamedSharding(mesh, P("data"))
     uneven = jax.ShapeDtypeStruct((6, 64), jnp.bfloat16, sharding=split)
     with pytest.raises(ptk.SpecError) as raised:
-        ptk.dry_run(lambda params: params, {"ü": uneven})
+        dry_run(lambda params: params, {"ü": uneven})
     (fault,) = raised.value.faults
     assert (fault.code, fault.place, fault.found) == ("PTK303", "params['ü']", "bf16[6,64]")
     assert "ShapeDtypeStruct" not in str(raised.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..show.errors import raise_faults
@@ -11,6 +11,7 @@ from .asking import arguments, asked, device_memory, many_plans
 from .comparison import Comparison
 from .compiling import Compiled, compiled, elsewhere
 from .dry_run import links_of, read
+from .links import PerAxis
 from .lowering import Carried
 from .programs import Program, as_plans, mesh_of, program, request
 
@@ -18,15 +19,15 @@ DOING = "compare"
 
 
 def compare(
-    step: Any,
-    args: Any,
-    plans: Any,
+    step: Callable[..., Any],
+    args: Sequence[Any],
+    plans: Mapping[str, Any],
     *,
-    memory: Any = None,
+    memory: float | int | None = None,
     mesh: Any = None,
-    bandwidth: Any = None,
-    latency: Any = 0.0,
-    progress: Any = None,
+    bandwidth: PerAxis | None = None,
+    latency: PerAxis = 0.0,
+    progress: bool | None = None,
 ) -> Comparison:
     """A dry run of one step under each of several plans.
 

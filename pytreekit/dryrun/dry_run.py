@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..show.errors import raise_faults
@@ -21,13 +21,13 @@ DOING = "dry_run"
 
 
 def dry_run(
-    step: Any,
+    step: Callable[..., Any],
     *args: Any,
     plan: Any = None,
     mesh: Any = None,
-    bandwidth: Any = None,
-    latency: Any = 0.0,
-    progress: Any = None,
+    bandwidth: PerAxis | None = None,
+    latency: PerAxis = 0.0,
+    progress: bool | None = None,
 ) -> DryRun:
     """Compile a step for a mesh of devices that need not be there, and tell what it would cost.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax.sharding import PartitionSpec
@@ -19,6 +19,7 @@ from .asking import arguments, asked, device_memory
 from .compare import all_compiled
 from .comparison import Comparison
 from .dry_run import links_of, read
+from .links import PerAxis
 from .programs import mesh_of, program, request
 
 DOING = "suggest"
@@ -26,16 +27,16 @@ DOING = "suggest"
 
 def suggest(
     params: Any,
-    step: Any,
+    step: Callable[..., Any],
     mesh: Any,
     *,
-    memory: Any = None,
-    args: Any = (),
+    memory: float | int | None = None,
+    args: Sequence[Any] = (),
     rules: Any = None,
     stack: Any = None,
-    bandwidth: Any = None,
-    latency: Any = 0.0,
-    progress: Any = None,
+    bandwidth: PerAxis | None = None,
+    latency: PerAxis = 0.0,
+    progress: bool | None = None,
 ) -> Comparison:
     """Compile a step under simple plans of its parameters, and name the best of those that fit.
 
