@@ -269,3 +269,36 @@ def test_an_error_that_jax_raises_in_the_step_is_raised_as_it_is(mesh: Any) -> N
         ptk.dry_run(lambda x: jnp.reshape(x, (7,)), X, mesh=mesh)
     with pytest.raises(ValueError, match="model"):
         ptk.dry_run(lambda x: jax.lax.with_sharding_constraint(x, P("model")), X, mesh=mesh)
+
+
+# -- what is split within a step -------------------------------------------------------------------
+
+
+def two_axes(sizes: dict[str, int], kind: AxisType) -> AbstractMesh:
+    return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=(kind,) * len(sizes))
+
+
+@pytest.mark.parametrize(
+    ("data", "step"),
+    [
+        (4, constrained),
+        (4, mapped),
+        (4, jax.jit(jnp.sin, in_shardings=P("data"))),
+        (4, jax.jit(jnp.sin, out_shardings=P("data"))),
+        (4, lambda x: jax.lax.scan(lambda c, y: (c, constrained(y)), 0, jnp.stack([x, x]))[1]),
+        (8, constrained),
+        (8, jax.jit(jnp.sin, in_shardings=P("data"))),
+        (8, jax.jit(jnp.sin, out_shardings=P("data"))),
+    ],
+)
+def test_an_axis_that_a_step_splits_its_own_arrays_over_is_used(
+    data: int, step: Callable[..., Any]
+) -> None:
+    run = ptk.dry_run(step, X, mesh={"data": data, "model": 2})
+    assert [(fault.code, fault.place) for fault in run.findings] == [("PTK753", "mesh['model']")]
+
+
+def test_an_explicit_axis_that_arrays_are_resharded_over_is_used() -> None:
+    mesh = two_axes({"data": 4, "model": 2}, AxisType.Explicit)
+    run = ptk.dry_run(lambda x: jax.reshard(x, P("data")) + 1, X, mesh=mesh)
+    assert [fault.place for fault in run.findings] == ["mesh['model']"]

@@ -44,7 +44,7 @@ def compare(
 
     Returns:
         A `Comparison`: a `ptk.DryRun` by name, and `best`, the name of the plan that fits in the
-        memory and sends least.
+        memory and sends least or, with a `bandwidth`, whose collectives take least time.
 
     Raises:
         SpecError: What `ptk.dry_run` raises.

@@ -127,7 +127,7 @@ def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
         bytes_written=done.written,
         compile_seconds=made.seconds,
         collectives=tuple(sorted((one.told for one in found), key=_cost)),
-        findings=surprises(its, module, found),
+        findings=surprises(its, module, found, [*its.specs, *made.specs]),
         notes=notes(made.platform, [one.told for one in found], done.unknown),
     )
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 from jax import export
-from jax.sharding import AbstractMesh, Mesh
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from ..faults import Fault
 from ..show.errors import SpecError
 from .around import Refused, Way, in_the_first_way
+from .naming import specs_in
 
 DEVICES = "--xla_force_host_platform_device_count"
 
@@ -39,11 +40,13 @@ class Lowered(NamedTuple):
     Attributes:
         args: Its arguments, as it was traced with them.
         outputs: What it returns, as shapes.
+        specs: All that it says itself of how arrays are split.
         ready: What is compiled: a `jax.stages.Lowered`, or what is `Carried` to another process.
     """
 
     args: tuple[Any, ...]
     outputs: Any
+    specs: Collection[PartitionSpec]
     ready: Any
 
 
@@ -71,7 +74,7 @@ def lowered(
             args = over(way.mesh, True)
         traced = step.trace(*args)
         ready = traced.lower() if way.is_here else carried(step, traced, args, mesh)
-        return Lowered(args, traced.out_info, ready)
+        return Lowered(args, traced.out_info, specs_in(traced.jaxpr.jaxpr), ready)
 
     try:
         return in_the_first_way(mesh, in_way)

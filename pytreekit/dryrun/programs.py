@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -54,6 +54,7 @@ class Program(NamedTuple):
         names: The path of each leaf of these, `params['w']`.
         mesh: The mesh.
         outputs: What it returns, as shapes.
+        specs: All that it says itself of how arrays are split.
         ready: What is compiled: a `jax.stages.Lowered`, or what is `Carried` to another process.
     """
 
@@ -62,6 +63,7 @@ class Program(NamedTuple):
     names: tuple[str, ...]
     mesh: Mesh | AbstractMesh
     outputs: Any
+    specs: Collection[PartitionSpec]
     ready: Any
 
     @property
@@ -130,7 +132,7 @@ def program(its: Request, doing: str) -> Program:
         doing,
         is_spread=its.is_spread,
     )
-    return Program(its.name, made.args, its.names, its.mesh, made.outputs, made.ready)
+    return Program(its.name, made.args, its.names, its.mesh, *made[1:])
 
 
 def over(args: Sequence[Any], mesh: Mesh | AbstractMesh, *, is_spread: bool) -> tuple[Any, ...]:
