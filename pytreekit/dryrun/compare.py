@@ -64,7 +64,7 @@ def compare(
     """
     faults = [*arguments(args), *many_plans(plans)]
     named = {} if faults else dict(plans)
-    meshes = {name: mesh_of(mesh, plan, args) for name, plan in named.items()}
+    meshes = {name: mesh_of(mesh, plan, step, args) for name, plan in named.items()}
     places = {f"plans[{name!r}]": plan for name, plan in named.items()}
     known = list(meshes.values()) or [its for its in [mesh] if its is not None]
     more = [*faults, *device_memory(memory)]

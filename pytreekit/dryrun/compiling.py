@@ -126,7 +126,9 @@ def elsewhere(
             if answer is None:
                 said.seek(0)
                 lines = said.read().decode(errors="replace").strip().splitlines()
-                answer = {"error": lines[-1] if lines else "the process ended"}
+                # What ends a process says so first, and then where.
+                fatal = [line for line in lines if line.startswith("F")]
+                answer = {"error": [*fatal, *reversed(lines), "the process ended"][0]}
             if "error" in answer:
                 raise told(_failed(program), doing, answer["error"])
             if done is not None:

@@ -96,7 +96,7 @@ def programmed(
         latency: As for `dry_run`.
         progress: As for `dry_run`.
     """
-    its_mesh = mesh_of(mesh, plan, args)
+    its_mesh = mesh_of(mesh, plan, step, args)
     raise_faults(asked(step, {"plan": plan}, [its_mesh], bandwidth, latency, progress), doing=DOING)
     its = request(step, args, as_plans(plan), its_mesh, DOING)
     with waiting(f"compiling {its.name} for {its.mesh.size} devices", show=progress):
