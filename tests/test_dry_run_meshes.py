@@ -103,6 +103,16 @@ def test_a_mesh_that_is_set_serves_where_there_is_no_other() -> None:
         assert ptk.dry_run(step, X).memory.outputs == SIZE // 4
 
 
+def test_no_trace_of_a_step_is_kept_for_later_calls() -> None:
+    def step(x: Any) -> Any:
+        return nested(x)
+
+    ptk.dry_run(step, X, mesh=HERE)
+    other = Mesh(np.array(jax.devices()[:4])[::-1], ("data",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(other):
+        assert jax.jit(step)(jnp.ones(X.shape)).sharding.mesh == other
+
+
 def test_of_compared_plans_each_step_finds_its_own_mesh() -> None:
     plans = {str(size): ptk.ShardingPlan(X, P(), {"data": size}) for size in (2, 8, 16)}
     found = ptk.compare(constrained, (X,), plans)

@@ -63,12 +63,12 @@ def unwrapped(step: Any, args: Sequence[Any]) -> Call:
 
 
 def jitted(step: Any) -> Any:
-    """What `jax.jit` makes of a step."""
-    try:  # JAX looks it up by its hash, which a module of arrays has not
-        hash(step)
-    except TypeError:
-        return jax.jit(functools.partial(step))
-    return jax.jit(step)
+    """What `jax.jit` makes of a step, and of this call alone.
+
+    JAX keeps traces by function and forgets for which devices they were: none is kept for the step
+    itself, which may have no hash either, as a module of arrays.
+    """
+    return jax.jit(functools.partial(step))
 
 
 def held(step: Any) -> list[Any]:
