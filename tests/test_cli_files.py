@@ -351,8 +351,8 @@ def test_a_terminal_gets_colour_and_no_escapes_of_others(
         "rich.console.Console.print", lambda self, its: told.append((self.width, its))
     )
     assert run("tree", tmp_path / "tree.json").code == 0
-    ((width, table),) = told
-    assert width == 60
+    (width, title), (_, table) = told
+    assert (width, str(title)) == (60, "tree.json, manifest\n1 array, 2 elements, 2 bytes")
     assert [str(cell) for cell in table.columns[0].cells] == ["\\x1b[31mw", "total"]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -105,12 +106,29 @@ def test_very_many_arrays_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "MOST_ROWS", 4)
     text = html(planned(), "plan")
     assert 'data-path="layers/*/kernel" data-split="data+model" data-bytes="6144"' in text
+    assert "7 arrays, those alike but for numbers in one row; the heads sort" in text
+    monkeypatch.setattr(report, "MOST_ROWS", 2)
+    text = html(planned(), "plan")
+    assert "7 arrays, those alike but for numbers in one row, the first 2 of 3 rows;" in text
+    assert text.count("<tr data-path=") == 2
 
 
 def test_what_there_is_besides_arrays_and_nothing_at_all() -> None:
     text = html(planned(), "plan", memory=[("temporaries", 123_456)])
     assert 'temporaries</th><td></td><td></td><td class="number" data-value="123456">' in text
-    Seen(html(ptk.ShardingPlan({"act": "relu"}, [("**", "_")], {"data": 2}), "empty"))
+    for nothing in ({"act": "relu"}, {}, {"w": shaped(3, 0)}):
+        text = html(ptk.ShardingPlan(nothing, [("**", "replicate")], {"data": 2}), "empty")
+        assert [its for _, its in Seen(text).tags if its.get("class") == "map"] == []
+        assert "No array has any bytes." in text
+    text = html(ptk.ShardingPlan(shaped(4, 4), [("**", "data")], {"data": 2}), "one array")
+    assert 'aria-label="(root): 64 bytes, data, f32[4/data,4]"' in text
+
+
+def test_the_rest_of_very_many_modules_is_no_module() -> None:
+    tree = {"layers": {str(number): shaped(2) for number in range(1_200)}}
+    text = html(ptk.ShardingPlan(tree, [("**", "_")], {"data": 2}), "plan")
+    assert ">layers/(1,051 more)</button>" in text
+    assert 'data-path="layers" ' in text
 
 
 FACTS = """() => ({
@@ -190,6 +208,54 @@ def test_the_map_goes_by_keys(page: Any) -> None:
     page.keyboard.press("End")
     page.keyboard.press("ArrowRight")
     assert facts(page)["focus"] == first
+
+
+def another(page: Any, tmp_path: Path, text: str) -> None:
+    """Go to another report."""
+    file = tmp_path / "another.html"
+    file.write_text(text, encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wrong.remove(file.as_uri())
+
+
+def narrow(tile: Any) -> float:
+    """The shorter side of a tile, in pixels."""
+    box = tile.bounding_box()
+    return min(box["width"], box["height"])
+
+
+def test_what_is_focused_is_told_for_eyes_and_never_too_small_to_be_seen(
+    page: Any, tmp_path: Path
+) -> None:
+    tree = {"w": shaped(4000, 64), "m": {"w": shaped(8000, 64), "b": shaped(64)}}
+    another(page, tmp_path, html(ptk.ShardingPlan(tree, [("**", "_")], {"data": 2}), "slivers"))
+    tiles = page.locator(".tile").all()
+    assert min(map(narrow, tiles)) < 4
+    page.focus(".tile[tabindex='0']")
+    for tile in [*tiles[1:], tiles[0]]:
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".pointed").inner_text() == tile.get_attribute("aria-label")
+        assert narrow(tile) >= 16
+
+
+def test_a_row_of_several_arrays_is_found_by_each(page: Any, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "MOST_ROWS", 4)
+        another(page, tmp_path, html(planned(), "plan"))
+    for asked in ("layers/2/kernel", "layers 17 kernel"):
+        page.fill("#filter", asked)
+        assert facts(page)["shown"] == ["layers/*/kernel"]
+    page.locator(".tile[data-path='layers/1/kernel']").press("Enter")
+    assert facts(page)["shown"] == ["layers/*/kernel"]
+
+
+def test_it_is_printed_light_and_no_wider_than_paper(page: Any) -> None:
+    page.emulate_media(color_scheme="dark", media="print")
+    page.set_viewport_size({"width": 794, "height": 1123})
+    assert facts(page)["page"] == "rgb(255, 255, 255)"
+    assert facts(page)["overflow"] == 0
+    assert not page.is_visible("form")
+    page.emulate_media(color_scheme="light", media="screen")
 
 
 def test_it_is_light_or_dark_as_the_reader_has_it_and_fits_a_phone(page: Any) -> None:

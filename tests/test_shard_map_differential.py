@@ -66,13 +66,13 @@ def is_told(outcome: Any) -> bool:
     return isinstance(outcome, ptk.SpecError)
 
 
-@settings(max_examples=EXAMPLES or 300)
+@settings(max_examples=EXAMPLES or 150)
 @given(calls())
 def test_auto_meshes(call: Drawn) -> None:
     compare(call)
 
 
-@settings(max_examples=EXAMPLES or 150)
+@settings(max_examples=EXAMPLES or 80)
 @given(calls(explicit=True))
 def test_explicit_meshes(call: Drawn) -> None:
     compare(call)

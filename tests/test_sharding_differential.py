@@ -57,7 +57,7 @@ def assigned(*args: Any, **options: Any) -> tuple[Any, tuple[ptk.Fault, ...]]:
         return None, error.faults
 
 
-@settings(max_examples=EXAMPLES or 250)
+@settings(max_examples=EXAMPLES or 150)
 @given(st.sampled_from(MESHES), st.lists(st.tuples(SHAPES, SPECS), min_size=1, max_size=3))
 def test_specs_are_refused_where_jax_refuses_them(mesh: Mesh, drawn: list[Any]) -> None:
     drawn = [(shape, spec) for shape, spec in drawn if math.prod(shape) != 1]
@@ -112,7 +112,7 @@ LOGICAL = st.sampled_from(["embed", "mlp", "heads", "batch"])
 AXES = st.none() | st.sampled_from(["a", "b", "c"]) | st.sampled_from([("a", "b"), ("b", "c"), ()])
 
 
-@settings(max_examples=EXAMPLES or 250)
+@settings(max_examples=EXAMPLES or 150)
 @given(
     st.lists(st.tuples(LOGICAL, AXES), min_size=1, max_size=8),
     st.lists(st.none() | LOGICAL, max_size=4, unique=True),
@@ -150,7 +150,7 @@ TOKENS = st.just("_") | st.lists(CHOICES | st.just("_"), min_size=1, max_size=3)
 TEXTS = st.lists(TOKENS | st.just("..."), min_size=1, max_size=4).map(" ".join)
 
 
-@settings(max_examples=EXAMPLES or 250)
+@settings(max_examples=EXAMPLES or 150)
 @given(
     st.lists(st.tuples(SHAPES, TEXTS), min_size=1, max_size=3),
     st.none() | st.lists(st.tuples(LOGICAL, AXES), max_size=6),

@@ -268,7 +268,7 @@ def test_equal_causes_are_told_once():
     b = [{"w": W.T, "b": jnp.ones(4, int)} for _ in range(768)]
     lines = str(ptk.diff(a, b, names=("old", "new"))).splitlines()
     assert lines == [
-        "1536 differences between old and new",
+        "1,536 differences between old and new",
         "",
         "  dtype   x768, first [0]['b']   old has f32[4]; new has i32[4]",
         "      also [1]['b'], [2]['b'], [3]['b'] and 764 more",

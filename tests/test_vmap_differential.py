@@ -1,6 +1,6 @@
 """ptk.vmap against jax.vmap on random calls: the same verdict, the same jaxpr, the same values.
 
-PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (1,200 unless set).
+PYTREEKIT_EXAMPLES sets how many calls are drawn by all tests together (500 unless set).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .vmap_outcome import Log, Outcome, function, split, trace, trace_in_turn
 # Whether a warning comes is tested elsewhere; here only that it changes nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::pytreekit.SpecWarning")
 
-EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "800"))
+EXAMPLES = int(os.environ.get("PYTREEKIT_EXAMPLES", "500"))
 
 
 def search(style: Style, share: float, check: Callable[[Call, bool], str]) -> dict[str, float]:

@@ -90,7 +90,7 @@ class Answer:
             self._unusable(error)
         if self._as_json:
             self._data["faults"] = [fault_data(fault) for fault in faults]
-            print(json.dumps(self._data, indent=1))
+            print(_in_rows(self._data))
         return code
 
     def _unusable(self, error: Unusable) -> None:
@@ -138,10 +138,13 @@ class Answer:
             say(folding.plain(named, safe, column))
             return
         from rich.console import Console
+        from rich.text import Text
 
         console = Console()
         console.width = max(console.width, LEAST_WIDTH)
-        console.print(table.rich(named, safe, styles or {}))
+        console.print(Text(named.title, style="table.title"))
+        told = [(*row[:column], folding.told(row[column]), *row[column + 1 :]) for row in safe]
+        console.print(table.rich(named._replace(title=""), told, styles or {}))
 
 
 @contextlib.contextmanager
@@ -161,6 +164,18 @@ def _for_files() -> Iterator[None]:
             gc.enable()
 
 
+def _in_rows(data: Mapping[str, Any]) -> str:
+    """An object of JSON with a line for each entry of its lists: to indent all takes far longer."""
+    parts = (f" {json.dumps(key)}: {_in_row(value)}" for key, value in data.items())
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def _in_row(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"  {json.dumps(one)}" for one in value) + "\n ]"
+
+
 def fault_data(fault: Fault) -> dict[str, Any]:
     """A fault for programs."""
     return {"code": fault.code, "title": fault.title, **dataclasses.asdict(fault)}
@@ -174,7 +189,10 @@ def opened(file: str | None) -> Stored:
 
     Raises:
         SpecError: What `ptk.read_shapes` raises.
+        Unusable: If the path is empty: to Python that is the folder in which it runs.
     """
+    if file == "":
+        raise Unusable("the name of a file is empty")
     if file == STANDARD_INPUT:
         return from_standard_input()
     return stored(bundled(".json") if file is None else Path(file))

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..files.reading import STANDARD_INPUT, Stored
-from ..sharding.plans import as_json, comparing
+from ..sharding.plans import comparing
 from ..trees.diff import diff
 from ..trees.difference import TreeDiff
 from .answers import DONE, FAULTS, Answer, Unusable, opened
@@ -32,7 +32,7 @@ def show(answer: Answer, a: str, b: str) -> int:
 
 
 def _compared(first: Stored, second: Stored, names: tuple[str, str]) -> TreeDiff:
-    if first.text and second.text:
-        return comparing.diff(as_json.listed(first.text), as_json.listed(second.text), names)
+    if first.plan and second.plan:
+        return comparing.diff(first.plan, second.plan, names)
     trees: list[dict[str, Any]] = [flat(one.tree) for one in (first, second)]
     return diff(*trees, names=names)

@@ -28,5 +28,5 @@ def run(*, shell: str) -> int:
     from .parsing import parser
 
     common.FILES.update(shtab.FILE)
-    print(shtab.complete(parser(), shell))
+    print(shtab.complete(parser(brief=True), shell))
     return 0

@@ -31,11 +31,12 @@ class _InJson(argparse.ArgumentParser):
         self.exit(saying.refuse(self._command, message, as_json=True))
 
 
-def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+def parser(words: Sequence[str] = (), *, brief: bool = False) -> argparse.ArgumentParser:
     """The parser of all commands and their options.
 
     Args:
         words: What it is to parse, as far as it says how to tell what is wrong with it.
+        brief: Whether a line describes each command: shells have no room for more.
     """
     kind: Any = argparse.ArgumentParser
     if "--json" in words:
@@ -55,7 +56,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name,
             help=module.TOLD,
-            description=getattr(module, "DESCRIPTION", module.TOLD),
+            description=module.TOLD if brief else getattr(module, "DESCRIPTION", module.TOLD),
             epilog=getattr(module, "EPILOG", None),
             formatter_class=_help,
         )

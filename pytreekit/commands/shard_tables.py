@@ -79,7 +79,7 @@ def _notes(plan: SpecPlan) -> Iterator[str]:
 
 
 def _note(told: str, places: Sequence[_Row]) -> str:
-    leaves = [line(row.leaf) for row in _joined(places) if row.leaf]
+    leaves = [folding.told(line(row.leaf)) for row in _joined(places) if row.leaf]
     return f"  {told}" + f": {shown.listing(leaves, MOST_PLACES)}" * bool(leaves)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..files.opening import said
@@ -46,8 +48,9 @@ def show(
         html: Where the report is to be written, None for nowhere.
         options: Those of `ptk.partition_plan`.
     """
-    _keep_apart({"FILE": file, "--rules": rules, "--out": out, "--html": html})
     its, read = opened(file), _rules(rules)
+    places = {"FILE": its.places, "--rules": (_rule_file(rules),)}
+    _keep_apart(places, {"--out": out, "--html": html})
     answer.data(file=its.name, form=its.form, mesh=options["mesh"])
     audit = read.audit(its.tree)
     try:
@@ -73,24 +76,44 @@ def show(
     return DONE
 
 
-def _keep_apart(files: Mapping[str, str | None]) -> None:
-    """Refuse what would be written over what is read, or over what is written before."""
-    known: dict[str, str] = {}
-    for name, file in files.items():
-        place = "" if file is None else os.path.realpath(file.replace("\0", ""))
-        if place in known and name in {"--out", "--html"}:
-            raise Unusable(f"{name} would overwrite {known[place]}: {file!a}")
-        known.update({place: name} if place else {})
+def _keep_apart(read: Mapping[str, Sequence[Path]], written: Mapping[str, str | None]) -> None:
+    """Refuse what would be written over what is read, or over what is written before.
+
+    Args:
+        read: The files that are read, and folders all of which is, by what they are called.
+        written: The files that are to be written.
+    """
+    known = {its: name for name, places in read.items() for place in places for its in _ids(place)}
+    for name, file in written.items():
+        if file is None:
+            continue
+        place = Path(os.path.realpath(file.replace("\0", "")))
+        above = (its for one in (place, *place.parents) for its in _ids(one))
+        over = next((known[its] for its in above if its in known), None)
+        if over is not None:
+            raise Unusable(f"{name} would overwrite {over}: {file!a}")
+        known.update(dict.fromkeys(_ids(place), name))
+
+
+def _ids(place: Path) -> Iterator[Any]:
+    """What tells that a file, or a folder, is the same as another, by whatever name."""
+    yield os.path.realpath(place)
+    with contextlib.suppress(OSError):
+        its = place.stat()
+        yield its.st_dev, its.st_ino
 
 
 def _rules(file: str | None) -> Rules:
-    path = bundled(".toml") if file is None else file
     try:
-        return Rules.load(path)
+        return Rules.load(_rule_file(file))
     except SpecError:
         raise
     except (OSError, ValueError) as error:  # a ValueError of a zero byte in its name
         raise Unusable(f"cannot read {file!r}: {said(error)}") from None
+
+
+def _rule_file(file: str | None) -> Path:
+    return bundled(".toml") if file is None else Path(file)
 
 
 def _memory(found: PlanMemory) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from ..show import folding
 from ..show import values as shown
 from ..show.sizes import in_bytes
 from ..show.table import Head
-from ..trees.leaves import size_in_bytes
+from ..trees.leaves import bytes_of
 from .answers import DONE, Answer, opened
 from .saying import line
 
@@ -56,14 +57,13 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
         total={"leaves": total.leaves, "elements": total.elements, "bytes": total.bytes},
         notes=its.notes,
     )
-    taken = [row.bytes for row in rows]
-    answer.more(lambda: {"leaves": _data(leaves, taken)})
+    answer.more(lambda: {"leaves": list(map(_data, leaves.values(), rows))})
     if depth is not None:
         rows = _grouped(rows, lambda row: _cut(row.path, depth), lambda its: _cut(its[0], depth))
     elif not every_leaf:
         rows = _grouped(rows, lambda row: folding.kind(row.path) + row.found, folding.numberless)
     cells = [_cells(row) for row in [*rows, total]]
-    counts = f"{shown.count(total.leaves, 'array')}, {total.elements:,} elements"
+    counts = f"{shown.count(total.leaves, 'array')}, {shown.count(total.elements, 'element')}"
     title = f"{line(its.name)}, {its.form}\n{counts}, {in_bytes(total.bytes)}"
     columns = ("path", "arrays", "found", "elements", "bytes")
     answer.table(Head(title, columns, ("arrays", *columns[3:])), cells)
@@ -72,23 +72,26 @@ def show(answer: Answer, file: str | None, depth: int | None, *, every_leaf: boo
     return DONE
 
 
-def _data(leaves: Mapping[str, Any], taken: Sequence[int]) -> list[dict[str, Any]]:
-    """Arrays for programs, and the bytes that they take."""
-    return [
-        {"path": text, "dtype": str(leaf.dtype), "shape": list(leaf.shape), "bytes": size}
-        for (text, leaf), size in zip(leaves.items(), taken, strict=True)
-    ]
+def _data(leaf: Any, row: _Row) -> dict[str, Any]:
+    """An array for programs."""
+    return {"path": row.path, "dtype": row.dtype, "shape": leaf.shape, "bytes": row.bytes}
 
 
 def _row(path: str, leaf: Any) -> _Row:
-    found, elements = shown.array(leaf.dtype, leaf.shape), math.prod(leaf.shape)
-    return _Row(path, found, str(leaf.dtype), 1, elements, size_in_bytes(leaf))
+    return _Row(path, *_alike(leaf.dtype, leaf.shape))
+
+
+@functools.lru_cache(1024)
+def _alike(dtype: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """What stands in the rows of all arrays of one dtype and shape."""
+    elements = math.prod(shape)
+    return shown.array(dtype, shape), str(dtype), 1, elements, bytes_of(elements, dtype)
 
 
 def _cut(path: str, depth: int) -> str:
     """The first keys of a path; names of other frameworks have dots between theirs."""
     separator = "/" if "/" in path else "."
-    return separator.join(path.split(separator)[:depth]) or "(root)"
+    return separator.join(path.split(separator)[:depth]) or folding.ROOT
 
 
 def _grouped(
@@ -105,8 +108,8 @@ def _joined(path: str, rows: Sequence[_Row]) -> _Row:
     found = {row.found: row.dtype for row in rows}
     kinds = list(dict.fromkeys(map(shown.short_dtype, found.values())))
     told = rows[0].found if len(found) == 1 else shown.listing(kinds, MOST_KINDS)
-    sums = (sum(column) for column in zip(*(row[3:] for row in rows), strict=True))
-    return _Row(path, told, "", *sums)
+    leaves, elements = sum(row.leaves for row in rows), sum(row.elements for row in rows)
+    return _Row(path, told, "", leaves, elements, sum(row.bytes for row in rows))
 
 
 def _cells(row: _Row) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .opening import brief
@@ -23,7 +24,7 @@ def wrong_shape(shape: Any) -> str:
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         return f"has the shape {brief(shape)}, sizes are ints of 0 or more"
     if len(shape) > MOST_DIMENSIONS:
-        return f"has {len(shape)} dimensions, {MOST_DIMENSIONS} are the most"
+        return f"has {len(shape):,} dimensions, {MOST_DIMENSIONS} are the most"
     if math.prod(size for size in shape if size) > MOST_ELEMENTS:
         return f"has the shape {brief(shape)}: no machine counts as many elements"
     return ""
@@ -37,7 +38,9 @@ def dtype_of(name: str) -> Any:
         return jax.eval_shape(make).dtype
     try:
         dtype = np.dtype(name)
+        if str(dtype) != name or not (jnp.issubdtype(dtype, np.number) or dtype == np.bool_):
+            return None
+        with jax.enable_x64(True):
+            return jax.eval_shape(lambda: jnp.zeros((), dtype)).dtype  # JAX refuses float128, >f4
     except (TypeError, ValueError, SyntaxError):
         return None
-    is_number = jax.numpy.issubdtype(dtype, np.number) or dtype == np.bool_
-    return dtype if is_number and str(dtype) == name else None

@@ -25,10 +25,12 @@ class Indexed(NamedTuple):
     Attributes:
         tree: The arrays by their names.
         notes: What is right, and might still not be meant.
+        files: The names of the files that hold them.
     """
 
     tree: dict[str, Any]
     notes: list[str]
+    files: list[str]
 
 
 def is_index(data: Any) -> bool:
@@ -63,7 +65,7 @@ def read(data: dict[str, Any], folder: Path, name: str) -> Indexed:
     refuse_all(faults, name)
     refuse_all(few(_missing(places, held, name)), name)
     tree = {key: held[file][key] for key, file in places.items()}
-    return Indexed(tree, list(_notes(data, tree, held)))
+    return Indexed(tree, list(_notes(data, tree, held)), files)
 
 
 def _files(places: dict[str, Any], name: str) -> list[str]:

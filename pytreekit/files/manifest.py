@@ -8,7 +8,7 @@ import jax
 
 from ..faults import Fault
 from .arrays import dtype_of, wrong_shape
-from .opening import MOST_FAULTS, brief, fault, refuse, refuse_all
+from .opening import MOST_FAULTS, brief, fault, refuse, refuse_all, wrong_path
 
 DEEPEST = 100
 """How deep a tree may be nested."""
@@ -51,7 +51,7 @@ def _node(data: Any, place: str, faults: list[Fault], name: str, depth: int = 0)
         return {key: below(key, value) for key, value in data.items()}
     if isinstance(data, list) and data and all(isinstance(value, dict) for value in data):
         return [below(number, value) for number, value in enumerate(data)]
-    fact = _wrong(data)
+    fact = wrong_path(place) or _wrong(data)
     if fact:
         faults.append(fault("PTK805", name, fact, place))
         return None

@@ -19,11 +19,14 @@ from ..specs.rule_files import Unreadable, from_json
 MOST_BYTES = 50_000_000
 """Bytes of a header, of an index, of a manifest: what is longer holds more than shapes."""
 
-MOST_VALUES = 2_000_000
-"""Values in a text: a hundred thousand arrays have half as many."""
+MOST_VALUES = 5_000_000
+"""Values in a text: the plan of a hundred thousand arrays has three in five of these."""
 
 MOST_FAULTS = 1_000
 """Faults of one file that are found: a file of another can have any number."""
+
+LONGEST_PATH = 10_000
+"""Characters of the path of an array: it is told in many places."""
 
 LONGEST_NAME = 60
 """Characters of a name that are told: in a file of another, they can be very many."""
@@ -51,6 +54,12 @@ def fault(code: str, name: str, fact: str, place: str = "", **told: str) -> Faul
 def short(name: str) -> str:
     """A name that is not too long to be told: its end, which tells names apart."""
     return name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
+
+
+def wrong_path(path: str, most: int = LONGEST_PATH) -> str:
+    """What is wrong with the path of an array, `""` for nothing."""
+    fact = f"has a path of {len(path):,} characters, {most:,} are the most"
+    return fact if len(path) > most else ""
 
 
 def refuse(its: Fault, name: str) -> NoReturn:

@@ -17,7 +17,18 @@ import jax
 
 from ..faults import Fault
 from ..show.values import listing
-from .opening import MOST_FAULTS, brief, fault, json_of, opened, read_all, refuse, refuse_all, short
+from .opening import (
+    MOST_FAULTS,
+    brief,
+    fault,
+    json_of,
+    opened,
+    read_all,
+    refuse,
+    refuse_all,
+    short,
+    wrong_path,
+)
 from .store import DATABASE, OUT, Store
 
 METADATA = "_METADATA"
@@ -67,8 +78,8 @@ def find(folder: Path, name: str, *, steps: bool = True) -> Path | None:
 
 def _folders(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
-        few = itertools.islice(entries, MOST_ENTRIES)
-        return [Path(entry.path) for entry in few if entry.is_dir()]
+        few = [Path(entry.path) for entry in itertools.islice(entries, MOST_ENTRIES)]
+    return [one for one in few if one.is_dir()]  # a loop of links is none: `entry` would raise
 
 
 def _is_number(text: str) -> bool:
@@ -175,7 +186,8 @@ def _entry(text: str, row: Any) -> _Entry:
     if len(keys) > DEEPEST:
         return _Entry(text, fact=f"is nested more than {DEEPEST} deep")
     path = tuple((str(key), number == SEQUENCE) for key, number in pairs)
-    return _Entry("/".join(key for key, _ in path), path, kind)
+    told = "/".join(key for key, _ in path)
+    return _Entry(told, path, kind, wrong_path(told))
 
 
 class _Branch:

@@ -10,10 +10,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..faults import Fault
+from ..sharding.plans import as_json
+from ..sharding.plans.planned import Planned
 from ..show import values
 from ..show.errors import raise_faults
 from . import index, manifest, orbax, plans, safetensors
-from .opening import MOST_BYTES, fault, json_of, opened, read_all, refuse, short, unopened
+from .opening import (
+    MOST_BYTES,
+    fault,
+    few,
+    json_of,
+    opened,
+    read_all,
+    refuse,
+    refuse_all,
+    short,
+    unopened,
+)
 
 STANDARD_INPUT = "-"
 SAFETENSORS, JSON = ".safetensors", ".json"
@@ -48,14 +61,16 @@ class Stored(NamedTuple):
         name: What the file is called.
         form: What it is: `"safetensors"`, `"safetensors index"`, `"orbax"`, `"manifest"`, `"plan"`.
         notes: What is right, and might still not be meant.
-        text: The JSON of a plan, `""` for other forms.
+        places: The files that were read, and the folders all of which is what was.
+        plan: What there is of a plan, None for other forms.
     """
 
     tree: Any
     name: str
     form: str
     notes: list[str]
-    text: str = ""
+    places: tuple[Path, ...]
+    plan: Planned | None = None
 
 
 def read_shapes(file: str | os.PathLike[str]) -> Any:
@@ -123,7 +138,8 @@ def from_standard_input() -> Stored:
         refuse(unopened(name, error), name)
     if len(data) > MOST_BYTES:
         refuse(fault("PTK804", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
-    return _json(data, Path(), name)
+    found = _json(data, Path(), name)
+    return found._replace(places=(Path("/dev/stdin"), *found.places))
 
 
 def _file(path: Path, name: str) -> Stored:
@@ -132,9 +148,10 @@ def _file(path: Path, name: str) -> Stored:
         form = _form(path.suffix, head)
         if form == JSON:
             stream.seek(0)
-            return _json(read_all(stream, name), path.parent, name)
+            found = _json(read_all(stream, name), path.parent, name)
+            return found._replace(places=(path, *found.places))
     if form == SAFETENSORS:
-        return Stored(safetensors.read(path, name), name, "safetensors", [])
+        return Stored(safetensors.read(path, name), name, "safetensors", [], (path,))
     note = CODE if head.startswith(tuple(_PICKLES)) else READ
     return refuse(fault("PTK802", name, form, note=note), name)
 
@@ -158,11 +175,13 @@ def _json(data: bytes, folder: Path, name: str) -> Stored:
     found = json_of(data, name)
     if index.is_index(found):
         its = index.read(found, folder, name)
-        return Stored(its.tree, name, "safetensors index", its.notes)
+        places = tuple(folder / file for file in its.files)
+        return Stored(its.tree, name, "safetensors index", its.notes, places)
     if plans.is_plan(found):
-        text = data.decode("utf-8-sig")
-        return Stored(plans.tree_of(text), name, "plan", [], text)
-    return Stored(manifest.read(found, name), name, "manifest", [])
+        its = as_json.listed_of(found)
+        refuse_all(few(plans.wrong(its, name)), name)
+        return Stored(plans.tree_of(its), name, "plan", [], (), its)
+    return Stored(manifest.read(found, name), name, "manifest", [], ())
 
 
 def _folder(path: Path, name: str) -> Stored:
@@ -174,7 +193,7 @@ def _folder(path: Path, name: str) -> Stored:
         refuse(unopened(name, error), name)
     if found is not None:
         told = name if found == path else f"{name}/{found.relative_to(path).as_posix()}"
-        return Stored(orbax.read(found, told), told, "orbax", [])
+        return Stored(orbax.read(found, told), told, "orbax", [], (found,))
     indexes = [file for file in files if file.endswith(index.ENDING)]
     weights = [file for file in files if file.endswith(SAFETENSORS)]
     if not indexes and not weights:

@@ -29,6 +29,7 @@ from .opening import (
     refuse,
     refuse_all,
     short,
+    wrong_path,
 )
 
 LENGTH = 8
@@ -117,7 +118,7 @@ def _entries(data: dict[str, Any], name: str) -> tuple[list[_Entry], list[Fault]
             if not is_text:
                 faults.append(fault("PTK804", name, "must be a mapping of texts", METADATA))
             continue
-        fact = _wrong(its)
+        fact = wrong_path(key) or _wrong(its)
         if fact:
             faults.append(fault("PTK805", name, fact, key))
             continue

@@ -52,7 +52,9 @@ def weighted_sum(weights: Array, leaf: Any, keep: Array | None) -> Array:
     leaf = leaf.astype(accumulator(leaf.dtype))
     if keep is not None:
         leaf = jnp.where(_along(keep, leaf), leaf, jnp.zeros_like(leaf))
-    if mesh_axes(leaf, 0) is not None:  # a contraction would ask how to shard what it gives
+    # A product would ask how to shard what it gives; and XLA compiles each product with a vector
+    # anew, but sums that are alike once.
+    if leaf.ndim <= 2 or mesh_axes(leaf, 0) is not None:  # noqa: PLR2004  a bias, a scale
         return jnp.sum(leaf * _along(weights.astype(leaf.dtype), leaf), axis=0)
     # A product of less than full precision could exceed the bound.
     over_the_batch = (((0,), (0,)), ((), ()))

@@ -3,15 +3,21 @@
   const find = (selector, from = document) => from.querySelector(selector);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
   const input = find("#filter"), split = find("#split"), count = find("#count");
+  const pointed = find(".pointed");
   const rows = all("#arrays tbody tr");
   const tiles = all(".tile");
+
+  const starred = text => text.replace(/\d+/g, "*");
+  /* A row of several arrays has * where their numbers are. */
+  const has = (path, word) => path.includes(word)
+    || path.includes("*") && starred(path).includes(starred(word));
 
   const show = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let seen = 0, bytes = 0;
     for (const row of rows) {
       const path = row.dataset.path.toLowerCase();
-      const fits = words.every(word => path.includes(word))
+      const fits = words.every(word => has(path, word))
         && (!split.value || row.dataset.split === split.value);
       row.hidden = !fits;
       if (fits) {
@@ -44,6 +50,9 @@
 
   const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
   tiles.forEach((tile, number) => {
+    for (const kind of ["focus", "pointerenter"]) {
+      tile.addEventListener(kind, () => { pointed.textContent = tile.title; });
+    }
     tile.addEventListener("click", () => { reach(tile, false); choose(tile); });
     tile.addEventListener("keydown", event => {
       let next = null;

@@ -108,6 +108,9 @@ def _map(report: Report, palette: Palette) -> Iterator[str]:
         for its in report.arrays
     ]
     yield '<section aria-labelledby="map-title"><h2 id="map-title">Where the bytes are</h2>'
+    if not any(tile.size for tile in tiles):
+        yield "<p>No array has any bytes.</p></section>"
+        return
     yield "<p>Area by bytes, colour by the mesh axes that split an array. A rectangle picks what"
     yield "is in it from the arrays below, and gives it back when it is pressed again. The arrow"
     yield "keys go from one to the next.</p>"
@@ -120,7 +123,8 @@ def _map(report: Report, palette: Palette) -> Iterator[str]:
     box = Box(0, 0, treemap.WIDTH, treemap.HEIGHT)
     for placed in treemap.placed(tiles, box):
         yield _tile(placed, palette, "." if dotted else "/")
-    yield "</div></section>"
+    # What is focused is told by its own name; this is for eyes.
+    yield '</div><p class="pointed" aria-hidden="true"></p></section>'
 
 
 def _tile(its: Placed, palette: Palette, separator: str) -> str:
@@ -135,8 +139,10 @@ def _tile(its: Placed, palette: Palette, separator: str) -> str:
     path = (its.name if is_module else its.name.rpartition("/")[0]).replace("/", separator)
     size = in_bytes(sum(tile.size for tile in its.tiles))
     more = f" and {count(len(its.tiles) - 1, 'more array')}" * (len(its.tiles) > 1)
-    told = markup(f"{path}{more}: {size}, {_axes_told(largest.axes)}, {largest.told}")
-    label = treemap.label(its.name.replace("/", separator), box.width)
+    told = markup(
+        f"{path or folding.ROOT}{more}: {size}, {_axes_told(largest.axes)}, {largest.told}"
+    )
+    label = treemap.label(its.name.replace("/", separator) or folding.ROOT, box.width)
     label = label if box.height >= treemap.LEAST_HEIGHT else ""
     return (
         f'<button type="button" class="tile" aria-pressed="false" title="{told}" '
@@ -204,11 +210,14 @@ def _arrays(report: Report) -> Iterator[str]:
     yield f'<option value="">anything</option>{options}</select></label>'
     yield '<button type="reset">Show all</button></form>'
     yield '<p><output id="count" for="filter split" aria-live="polite"></output></p>'
-    yield _opened("arrays", f"{count(len(report.arrays), 'array')}; the heads sort")
+    shared = ", those alike but for numbers in one row" * (len(report.arrays) > MOST_ROWS)
+    left = f", the first {MOST_ROWS:,} of {len(rows):,} rows" * (len(rows) > MOST_ROWS)
+    caption = f"{count(len(report.arrays), 'array')}{shared}{left}; the heads sort"
+    yield _opened("arrays", caption)
     yield _head(("path", ""), ("array", ""), ("spec", ""), ("bytes", "number"), sort=True)
     columns = _columns((("on each device", "number"), ("why", "")), sort=True)
     yield f"{columns}</tr></thead><tbody>"
-    yield from map(_array, rows)
+    yield from map(_array, rows[:MOST_ROWS])
     yield "</tbody></table></div></section>"
 
 
@@ -227,12 +236,12 @@ def _rows(arrays: Sequence[Array]) -> Sequence[Array]:
         )
         for its in groups.values()
     )
-    return list(joined)[:MOST_ROWS]
+    return list(joined)
 
 
 def _array(its: Array) -> str:
     data = f'data-path="{markup(its.path)}" data-split="{markup(_axes_told(its.axes))}"'
-    path = markup(its.path or "(root)").replace("/", "/<wbr>").replace(".", ".<wbr>")
+    path = markup(its.path or folding.ROOT).replace("/", "/<wbr>").replace(".", ".<wbr>")
     return (
         f'<tr {data} data-bytes="{its.bytes}"><th scope="row"><code>{path}</code></th>'
         f"<td>{markup(its.split)}</td><td>{markup(its.spec)}</td>{_number(its.bytes)}"

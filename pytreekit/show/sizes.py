@@ -23,11 +23,13 @@ def in_bytes(number: int) -> str:
 def percent(share: float) -> str:
     """A share of one in percent.
 
-    >>> percent(0.5), percent(0.0004), percent(0.0)
-    ('50.0%', '0.04%', '0%')
+    >>> percent(0.5), percent(0.0004), percent(1e-9), percent(0.0)
+    ('50.0%', '0.04%', '<0.01%', '0%')
     """
     if not share:
         return "0%"
+    if share < 0.0001:  # noqa: PLR2004
+        return "<0.01%"
     return f"{share:.1%}" if share >= 0.001 else f"{share:.2%}"  # noqa: PLR2004
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -55,13 +56,13 @@ class Box(NamedTuple):
 
 @dataclasses.dataclass
 class _Node:
-    """A module, or a leaf: its name, its bytes, the leaves below it."""
+    """A module, or a leaf: its name, the leaves below it, its bytes."""
 
     name: str
     tiles: list[Tile]
     below: dict[str, _Node]
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         return sum(tile.size for tile in self.tiles)
 
@@ -142,7 +143,7 @@ def placed(tiles: Sequence[Tile], box: Box) -> Iterator[Placed]:
             continue
         children = _largest(node)
         boxes = squarified([child.size for child in children], here)
-        for child, its in zip(children, boxes, strict=True):
+        for child, its in reversed(list(zip(children, boxes, strict=True))):
             pending.append((child, f"{name}/{child.name}".lstrip("/"), its))
 
 
@@ -153,7 +154,7 @@ def _largest(node: _Node) -> list[_Node]:
     if len(rest) <= 1:
         return children
     tiles = [tile for child in rest for tile in child.tiles]
-    return sorted([*few, _Node(f"{len(rest)} more", tiles, {})], key=lambda child: -child.size)
+    return sorted([*few, _Node(f"({len(rest):,} more)", tiles, {})], key=lambda child: -child.size)
 
 
 def squarified(sizes: Sequence[int], box: Box) -> list[Box]:

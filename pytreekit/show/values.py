@@ -114,7 +114,7 @@ def listing(names: Sequence[str], most: int = 6) -> str:
 
 def count(number: int, one: str, many: str = "") -> str:
     """A number of things: `1 entry`, `2 entries`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def leaf_or_tree(node: Any) -> str:

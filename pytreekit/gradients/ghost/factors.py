@@ -99,10 +99,9 @@ class Factors(NamedTuple):
 
     def _scale(self) -> Array:
         """About the largest entry of what goes in: a power of 2, so that nothing is rounded."""
-        bits = jnp.finfo(self.left.dtype).nexp
-        largest = jnp.max(jnp.abs(self.left), axis=None, initial=0)
-        scale = lax.stop_gradient(lax.reduce_precision(largest, bits, 0))
-        return jnp.where(scale == 0, jnp.ones_like(scale), scale)
+        its = jnp.finfo(self.left.dtype)
+        largest = jnp.max(jnp.abs(self.left), axis=None, initial=its.tiny)  # never 0
+        return lax.stop_gradient(lax.reduce_precision(largest, its.nexp, 0))
 
 
 def joined(terms: Sequence[Factors]) -> list[Factors]:
@@ -200,8 +199,9 @@ def _summed(left: Array, right: Array, sizes: tuple[int, int, int]) -> Array:
 
 
 def _in_a_row(factor: Array) -> Array:
-    rows = jnp.moveaxis(factor, 0, 1)
-    return rows.reshape(rows.shape[0], -1, *rows.shape[3:])
+    groups, *entries = factor.shape[1], *factor.shape[3:]
+    rows = jnp.moveaxis(factor, 0, 1) if groups > 1 else factor
+    return rows.reshape(groups, -1, *entries)
 
 
 def _pairs(one: Array, other: Array) -> Array:

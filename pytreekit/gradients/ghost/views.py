@@ -85,7 +85,8 @@ class View(NamedTuple):
         view = self.transposed(several)  # how far apart a single entry is says nothing
         gradient = gradient.reshape(view.shape)
         back = [at for at, (_, stride) in enumerate(view.dims) if stride < 0]
-        gradient, view = jnp.flip(gradient, back), view.reversed(back)
+        gradient = jnp.flip(gradient, back) if back else gradient
+        view = view.reversed(back)
         order = sorted(range(len(view.dims)), key=lambda at: -view.dims[at][1])
         gradient, dims = gradient.transpose(order), view.transposed(order).dims
         if self.size == math.prod(shape):

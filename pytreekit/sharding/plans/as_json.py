@@ -120,7 +120,7 @@ def read(text: str, tree: Any, mesh: Any) -> Planned:
             PTK205, if the tree is another; what `ShardingPlan` raises, if the mesh is.
     """
     with _told():
-        found = _parsed(text)
+        found = _found(_data(text))
         tree = _built(found) if tree is None else tree
     own = planned(tree, PartitionSpec(), found.mesh)
     raise_faults(_other_leaves(found, own), doing=DOING)
@@ -137,7 +137,20 @@ def listed(text: str) -> Planned:
         SpecError: PTK001, if it is no plan.
     """
     with _told():
-        found = _parsed(text)
+        return _listed(_found(_data(text)))
+
+
+def listed_of(data: Any) -> Planned:
+    """The same, of what `from_json` made of the text.
+
+    Raises:
+        SpecError: PTK001, if it is no plan.
+    """
+    with _told():
+        return _listed(_found(data))
+
+
+def _listed(found: _Read) -> Planned:
     structure = jax.tree.structure([0] * len(found.leaves))
     parts = tuple("" if part is None else part for _, part in found.leaves)
     places = tuple(place for place, _ in found.leaves)
@@ -172,13 +185,16 @@ def _other_leaves(found: _Read, own: Planned) -> Iterator[Fault]:
         yield Fault("PTK205", "tree", path, "plan", leaf.found, "", fact="is not in plan")
 
 
-def _parsed(text: str) -> _Read:
+def _data(text: str) -> Any:
     try:
-        data = from_json(_is(text, str, "a plan in JSON"), "")
+        return from_json(_is(text, str, "a plan in JSON"), "")
     except Unreadable as error:
         raise BadFile(error.fact.strip()) from None
     except RecursionError:
         raise BadFile("its JSON is nested too deep") from None
+
+
+def _found(data: Any) -> _Read:
     _is(data, dict, "the file")
     if data.get("format") != FORMAT:
         raise BadFile(f"is no plan: its format is not {FORMAT!r}")

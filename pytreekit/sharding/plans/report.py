@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jax.sharding import PartitionSpec
+
 from ...show import values as shown
 from ...show.report import Array, Report, page
 from ...show.sizes import in_bytes, percent
@@ -44,12 +46,15 @@ def html(
 
 
 def _arrays(its: Planned) -> Iterator[Array]:
+    known: dict[tuple[str, PartitionSpec], tuple[str, str, tuple[str, ...]]] = {}
     for leaf in its.leaves:
-        told = split(its, leaf)
-        if told is not None:
-            sizes = leaf.bytes, leaf.device_bytes
-            why = f"{leaf.why}: {leaf.said}" if leaf.said else leaf.why
-            yield Array(leaf.text, str(told), str(leaf.spec), names(its, leaf), *sizes, why)
+        if leaf.shape is None:
+            continue
+        alike = leaf.found, leaf.spec
+        if alike not in known:
+            known[alike] = str(split(its, leaf)), str(leaf.spec), names(its, leaf)
+        why = f"{leaf.why}: {leaf.said}" if leaf.said else leaf.why
+        yield Array(leaf.text, *known[alike], leaf.bytes, leaf.device_bytes, why)
 
 
 def _notes(its: Planned) -> Iterator[str]:
