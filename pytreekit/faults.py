@@ -63,7 +63,7 @@ CODES: dict[str, str] = {
     "PTK702": "was not compiled",
     "PTK751": "is gathered whole on each device",
     "PTK752": "comes out whole on each device",
-    "PTK753": "nothing is split over a mesh axis",
+    "PTK753": "a mesh axis splits no array",
     "PTK754": "a loop sends what could be sent once",
     "PTK801": "a file cannot be opened",
     "PTK802": "a file of no known form",

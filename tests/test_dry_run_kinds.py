@@ -59,12 +59,19 @@ def test_a_mesh_without_axes(call: Callable[..., Any], mesh: Any) -> None:
     assert told(lambda: call(untouched, mesh=mesh)) == [("PTK001", "mesh", "has no axes")]
 
 
+def test_manual_axes_are_those_of_shard_map() -> None:
+    mesh = AbstractMesh((4,), ("data",), axis_types=(AxisType.Manual,))
+    (fault,) = told(lambda: ptk.dry_run(untouched, X, mesh=mesh))
+    assert fault[:2] == ("PTK001", "mesh")
+    assert fault[2].startswith("has Manual axes")
+
+
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("progress", ["yes", 1, 0])
 def test_progress_is_a_bool(call: Callable[..., Any], progress: Any) -> None:
     (fault,) = told(lambda: call(untouched, progress=progress))
     assert fault[:2] == ("PTK001", "progress")
-    assert fault[2].startswith("must be a bool or None, this is a")
+    assert fault[2] == f"must be a bool or None, this is {progress!r}"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

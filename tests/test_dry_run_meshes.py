@@ -103,6 +103,16 @@ def test_a_mesh_that_is_set_serves_where_there_is_no_other() -> None:
         assert ptk.dry_run(step, X).memory.outputs == SIZE // 4
 
 
+def test_no_trace_of_a_step_is_kept_for_later_calls() -> None:
+    def step(x: Any) -> Any:
+        return nested(x)
+
+    ptk.dry_run(step, X, mesh=HERE)
+    other = Mesh(np.array(jax.devices()[:4])[::-1], ("data",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(other):
+        assert jax.jit(step)(jnp.ones(X.shape)).sharding.mesh == other
+
+
 def test_of_compared_plans_each_step_finds_its_own_mesh() -> None:
     plans = {str(size): ptk.ShardingPlan(X, P(), {"data": size}) for size in (2, 8, 16)}
     found = ptk.compare(constrained, (X,), plans)
@@ -269,3 +279,36 @@ def test_an_error_that_jax_raises_in_the_step_is_raised_as_it_is(mesh: Any) -> N
         ptk.dry_run(lambda x: jnp.reshape(x, (7,)), X, mesh=mesh)
     with pytest.raises(ValueError, match="model"):
         ptk.dry_run(lambda x: jax.lax.with_sharding_constraint(x, P("model")), X, mesh=mesh)
+
+
+# -- what is split within a step -------------------------------------------------------------------
+
+
+def two_axes(sizes: dict[str, int], kind: AxisType) -> AbstractMesh:
+    return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=(kind,) * len(sizes))
+
+
+@pytest.mark.parametrize(
+    ("data", "step"),
+    [
+        (4, constrained),
+        (4, mapped),
+        (4, jax.jit(jnp.sin, in_shardings=P("data"))),
+        (4, jax.jit(jnp.sin, out_shardings=P("data"))),
+        (4, lambda x: jax.lax.scan(lambda c, y: (c, constrained(y)), 0, jnp.stack([x, x]))[1]),
+        (8, constrained),
+        (8, jax.jit(jnp.sin, in_shardings=P("data"))),
+        (8, jax.jit(jnp.sin, out_shardings=P("data"))),
+    ],
+)
+def test_an_axis_that_a_step_splits_its_own_arrays_over_is_used(
+    data: int, step: Callable[..., Any]
+) -> None:
+    run = ptk.dry_run(step, X, mesh={"data": data, "model": 2})
+    assert [(fault.code, fault.place) for fault in run.findings] == [("PTK753", "mesh['model']")]
+
+
+def test_an_explicit_axis_that_arrays_are_resharded_over_is_used() -> None:
+    mesh = two_axes({"data": 4, "model": 2}, AxisType.Explicit)
+    run = ptk.dry_run(lambda x: jax.reshard(x, P("data")) + 1, X, mesh=mesh)
+    assert [fault.place for fault in run.findings] == ["mesh['model']"]

@@ -65,7 +65,21 @@ def test_the_plan_that_fits_and_sends_least_is_named(found: Any) -> None:
     }
     assert found.best == min(cost, key=lambda name: cost[name])
     assert found.plan == ptk.ShardingPlan(PARAMS, found.plan, MESH)
-    assert f"{found.best} sends least" in str(found)
+    assert f"{found.best} takes least time of what fits" in str(found)
+
+
+def test_best_is_said_to_be_what_it_is_chosen_by() -> None:
+    plans = {"whole": ptk.ShardingPlan(PARAMS, P(), MESH)}
+    calls = {"sends least": {}, "takes least time": {"bandwidth": 1e9}}
+    for told, links in calls.items():
+        assert f"\nwhole {told}\n" in "\n" + str(ptk.compare(step, (PARAMS, X), plans, **links))
+
+
+def test_the_seconds_of_a_run_are_those_of_its_collectives_in_turn(found: Any) -> None:
+    run = max(found.runs.values(), key=lambda run: len(run.collectives))
+    assert len(run.collectives) > 1
+    assert run.seconds == pytest.approx(sum(one.seconds for one in run.collectives))
+    assert "one after the other" in str(run)
 
 
 def test_with_less_memory_another_plan_is_best(found: Any) -> None:

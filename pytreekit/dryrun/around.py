@@ -56,7 +56,8 @@ def devices_of(mesh: Mesh | AbstractMesh) -> Mesh | None:
     if isinstance(mesh, Mesh):
         return mesh
     devices = jax.devices("cpu")
-    if len(devices) < mesh.size:
+    # The oldest XLA ends its process at other letters in the axes of a `jax.shard_map`.
+    if len(devices) < mesh.size or not all(map(str.isascii, mesh.axis_names)):
         return None
     over = np.array(devices[: mesh.size]).reshape(mesh.axis_sizes)
     return Mesh(over, mesh.axis_names, axis_types=mesh.axis_types)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import jax
+from jax.sharding import AxisType
 
 from ..faults import Fault
 from ..sharding.meshes import HOW, axes_of, no_mesh
@@ -49,7 +50,7 @@ def asked(
     yield from _number("bandwidth", bandwidth, axes, least="above 0")
     yield from _number("latency", latency, axes, least="of 0 or more")
     if progress is not None and not isinstance(progress, bool):
-        yield _fault("progress", f"must be a bool or None, this is {shown.kind(progress)}")
+        yield _fault("progress", f"must be a bool or None, this is {_written(progress)}")
 
 
 def arguments(args: Any) -> Iterator[Fault]:
@@ -97,6 +98,8 @@ def _mesh(mesh: Any) -> Iterable[Fault]:
         its = axes_of(mesh, "")
     except SpecError as error:
         return error.faults
+    if AxisType.Manual in its.mesh.axis_types:
+        return [_fault("mesh", "has Manual axes, which only jax.shard_map makes: take Auto ones")]
     return [] if its.sizes else [_fault("mesh", "has no axes", note=HOW)]
 
 

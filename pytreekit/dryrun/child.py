@@ -44,14 +44,16 @@ def compiled(program: dict[str, Any]) -> dict[str, Any]:
         for number in kept
     ]
     start = time.perf_counter()
-    its = jax.jit(main, donate_argnums=program["donated"], keep_unused=True)
+    step = jax.jit(main, donate_argnums=program["donated"], keep_unused=True)
     with jax.set_mesh(mesh):  # for arguments whose layout is left to the compiler
-        executable = its.lower(*args).compile()
+        executable = step.lower(*args).compile()
     seconds = time.perf_counter() - start
     stats = executable.memory_analysis()
     fields = ("argument", "output", "temp", "alias", "generated_code")
     memory = {name: int(getattr(stats, f"{name}_size_in_bytes", 0)) for name in fields}
-    return {"text": executable.as_text(), "memory": memory, "seconds": seconds}
+    its_own = jax.tree.leaves([executable.input_shardings, executable.output_shardings])
+    specs = [its.spec for its in its_own if isinstance(its, jax.sharding.NamedSharding)]
+    return {"text": executable.as_text(), "memory": memory, "seconds": seconds, "specs": specs}
 
 
 def main() -> None:

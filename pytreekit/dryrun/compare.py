@@ -45,7 +45,7 @@ def compare(
 
     Returns:
         A `Comparison`: a `ptk.DryRun` by name, and `best`, the name of the plan that fits in the
-        memory and sends least.
+        memory and sends least or, with a `bandwidth`, whose collectives take least time.
 
     Raises:
         SpecError: What `ptk.dry_run` raises.
@@ -65,7 +65,7 @@ def compare(
     """
     faults = [*arguments(args), *many_plans(plans)]
     named = {} if faults else dict(plans)
-    meshes = {name: mesh_of(mesh, plan, args) for name, plan in named.items()}
+    meshes = {name: mesh_of(mesh, plan, step, args) for name, plan in named.items()}
     places = {f"plans[{name!r}]": plan for name, plan in named.items()}
     known = list(meshes.values()) or [its for its in [mesh] if its is not None]
     more = [*faults, *device_memory(memory)]

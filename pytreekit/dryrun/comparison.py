@@ -37,8 +37,8 @@ class Comparison:
     def best(self) -> str | None:
         """The name of the plan that fits in the memory and communicates least; None if none fits.
 
-        Least is what takes least time where a `bandwidth` is given, else what sends fewest bytes;
-        of equal ones, what takes least memory.
+        Least is what takes least time where a `bandwidth` is given, its collectives one after the
+        other, else what sends fewest bytes; of equal ones, what takes least memory.
         """
         fit = [name for name, run in self.runs.items() if self.fits(run)]
         return min(fit, key=lambda name: _cost(self.runs[name]), default=None)
@@ -80,11 +80,16 @@ class Comparison:
         within = "" if self.memory is None else f" in {in_bytes(round(self.memory))}"
         if best is None:
             return f"no plan fits{within}"
-        return f"{best} sends least of what fits{within}" if within else f"{best} sends least"
+        does = "takes least time" if self._is_timed else "sends least"
+        return f"{best} {does} of what fits{within}" if within else f"{best} {does}"
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether a `bandwidth` was given, so that plans are held against each other by time."""
+        return any(run.seconds is not None for run in self.runs.values())
 
     def _tables(self) -> Iterator[table.Table]:
-        timed = any(run.seconds is not None for run in self.runs.values())
-        columns = (*COLUMNS[:4], "at least", *COLUMNS[4:]) if timed else COLUMNS
+        columns = (*COLUMNS[:4], "at least", *COLUMNS[4:]) if self._is_timed else COLUMNS
         columns = tuple(name for name in columns if name != "fits" or self.memory is not None)
         rows = [self._row(name, run, columns) for name, run in self.runs.items()]
         yield table.Head(self._title(), columns, NUMBERS), rows

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from ..faults import Fault
 from .lowering import DEVICES, Carried, told
+from .naming import specs_of
 from .programs import Program
 
 CHILD = Path(__file__).with_name("child.py")
@@ -57,6 +59,7 @@ class Compiled(NamedTuple):
         seconds: How long compiling took.
         platform: What it was compiled for: `"cpu"`.
         names: The path of each argument, by the number of its parameter; empty where HLO has them.
+        specs: How arguments and outputs are split, where that is known.
     """
 
     text: str
@@ -64,6 +67,7 @@ class Compiled(NamedTuple):
     seconds: float
     platform: str
     names: dict[int, str]
+    specs: Collection[PartitionSpec]
 
 
 def compiled(program: Program, doing: str) -> Compiled:
@@ -83,7 +87,9 @@ def compiled(program: Program, doing: str) -> Compiled:
     seconds = time.perf_counter() - start
     stats = executable.memory_analysis()
     its = {field: getattr(stats, f"{name}_size_in_bytes", 0) for field, name in _STATS.items()}
-    return Compiled(executable.as_text(), DeviceMemory(**its), seconds, program.platform, {})
+    specs = specs_of([executable.input_shardings, executable.output_shardings])
+    memory = DeviceMemory(**its)
+    return Compiled(executable.as_text(), memory, seconds, program.platform, {}, specs)
 
 
 _STATS = {
@@ -120,14 +126,16 @@ def elsewhere(
             if answer is None:
                 said.seek(0)
                 lines = said.read().decode(errors="replace").strip().splitlines()
-                answer = {"error": lines[-1] if lines else "the process ended"}
+                # What ends a process says so first, and then where.
+                fatal = [line for line in lines if line.startswith("F")]
+                answer = {"error": [*fatal, *reversed(lines), "the process ended"][0]}
             if "error" in answer:
                 raise told(_failed(program), doing, answer["error"])
             if done is not None:
                 done(1)
             memory = DeviceMemory(**{to: answer["memory"][of] for to, of in _STATS.items()})
             names = dict(enumerate(program.ready.names))
-            yield Compiled(answer["text"], memory, answer["seconds"], "cpu", names)
+            yield Compiled(answer["text"], memory, answer["seconds"], "cpu", names, answer["specs"])
 
 
 def _asked(process: subprocess.Popen[bytes], blob: bytes) -> dict[str, Any] | None:

@@ -96,7 +96,7 @@ def programmed(
         latency: As for `dry_run`.
         progress: As for `dry_run`.
     """
-    its_mesh = mesh_of(mesh, plan, args)
+    its_mesh = mesh_of(mesh, plan, step, args)
     raise_faults(asked(step, {"plan": plan}, [its_mesh], bandwidth, latency, progress), doing=DOING)
     its = request(step, args, as_plans(plan), its_mesh, DOING)
     with waiting(f"compiling {its.name} for {its.mesh.size} devices", show=progress):
@@ -127,7 +127,7 @@ def read(its: Program, made: Compiled, links: Links | None) -> DryRun:
         bytes_written=done.written,
         compile_seconds=made.seconds,
         collectives=tuple(sorted((one.told for one in found), key=_cost)),
-        findings=surprises(its, module, found),
+        findings=surprises(its, module, found, [*its.specs, *made.specs]),
         notes=notes(made.platform, [one.told for one in found], done.unknown),
     )
 

@@ -19,6 +19,7 @@ _TABLES = re.compile(
 _ROW = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\d+)")
 _STRING = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(rb"\\(?:([0-3][0-7]{2})|(.))")
 _INT = re.compile(r"\b(stack_frame_id|source_line)=(\d+)")
 
 
@@ -54,11 +55,21 @@ class Frames:
         return found
 
 
+def unescaped(text: str) -> str:
+    r"""What stands between quotes in HLO, where letters that are not ASCII are octal bytes.
+
+    >>> unescaped(r"w[\'caf\303\251\']")
+    "w['café']"
+    """
+    plain = _ESCAPED.sub(lambda its: bytes([int(its[1], 8)]) if its[1] else its[2], text.encode())
+    return plain.decode(errors="replace")
+
+
 def read_frames(text: str) -> Frames:
     """The frames that the head of a module tells of; none where it has no tables."""
     tables = {name: dict(_ROW.findall(rows)) for name, rows in _TABLES.findall(text)}
-    files = {number: name.strip('"') for number, name in tables.get("FileNames", {}).items()}
-    functions = {key: name.strip('"') for key, name in tables.get("FunctionNames", {}).items()}
+    files = {key: unescaped(name[1:-1]) for key, name in tables.get("FileNames", {}).items()}
+    functions = {key: unescaped(its[1:-1]) for key, its in tables.get("FunctionNames", {}).items()}
     places: dict[str, Source] = {}
     for number, row in tables.get("FileLocations", {}).items():
         its = dict(_FIELD.findall(row))
@@ -93,7 +104,7 @@ def origin(metadata: str, frames: Frames) -> Origin:
         metadata: What stands in `metadata={...}`.
         frames: The frames of its module.
     """
-    told = {name: re.sub(r"\\(.)", r"\1", value) for name, value in _STRING.findall(metadata)}
+    told = {name: unescaped(value) for name, value in _STRING.findall(metadata)}
     numbers = {name: int(value) for name, value in _INT.findall(metadata)}
     stack = frames.stack(numbers.get("stack_frame_id", 0))
     if not stack and "source_file" in told:

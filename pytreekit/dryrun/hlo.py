@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .frames import Frames, read_frames
+from .frames import Frames, read_frames, unescaped
 from .shapes import Array, arrays
 
 _NAME = re.compile(r"%([\w.\-]+)")
@@ -189,5 +189,5 @@ def names(module: Module) -> dict[int, str]:
     found: dict[int, str] = {}
     for number, its in module.computations[module.entry].parameters.items():
         told = _OP_NAME.search(its.metadata)
-        found[number] = re.sub(r"\\(.)", r"\1", told[1]) if told else ""
+        found[number] = unescaped(told[1]) if told else ""
     return found

@@ -9,21 +9,20 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import jax
 from jax import export
-from jax.sharding import AbstractMesh, Mesh
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from ..faults import Fault
 from ..show.errors import SpecError
 from .around import Refused, Way, in_the_first_way
+from .naming import specs_in
+from .unwrapping import Call
 
 DEVICES = "--xla_force_host_platform_device_count"
-
-LayOut: TypeAlias = Callable[[Mesh | AbstractMesh, bool], tuple[Any, ...]]
-"""The arguments on a mesh; those without a sharding whole on each device, or left without."""
 
 
 class Carried(NamedTuple):
@@ -37,41 +36,41 @@ class Lowered(NamedTuple):
     """A traced step.
 
     Attributes:
-        args: Its arguments, as it was traced with them.
+        call: It and its arguments, as it was traced with them.
         outputs: What it returns, as shapes.
+        specs: All that it says itself of how arrays are split.
         ready: What is compiled: a `jax.stages.Lowered`, or what is `Carried` to another process.
     """
 
-    args: tuple[Any, ...]
+    call: Call
     outputs: Any
+    specs: Collection[PartitionSpec]
     ready: Any
 
 
 def lowered(
-    step: Any, over: LayOut, mesh: Mesh | AbstractMesh, name: str, doing: str, *, is_spread: bool
+    over: Callable[..., Call], mesh: Mesh | AbstractMesh, name: str, doing: str, *, is_spread: bool
 ) -> Lowered:
     """Trace a step, with the mesh set that was asked for, if that is possible.
 
     Args:
-        step: The step, as `jax.jit` returns it.
-        over: What lays its arguments out.
+        over: What lays the arguments of the step out on a mesh.
         mesh: The mesh that was asked for.
         name: What messages call the step.
         doing: What is being done.
-        is_spread: Whether arguments without a sharding are whole on each device. What a user has
-            jitted may have shardings of its own for them.
+        is_spread: Whether arguments without a sharding are whole on each device.
 
     Raises:
         SpecError: PTK701, if the step cannot be taken to another process.
     """
 
     def in_way(way: Way) -> Lowered:
-        args = over(way.mesh, is_spread)
-        if not (is_spread or way.is_set or _has_shardings(step, args)):
-            args = over(way.mesh, True)
-        traced = step.trace(*args)
-        ready = traced.lower() if way.is_here else carried(step, traced, args, mesh)
-        return Lowered(args, traced.out_info, ready)
+        call = over(way.mesh, is_spread=is_spread)
+        if not (is_spread or way.is_set or _has_shardings(call)):
+            call = over(way.mesh, is_spread=True)
+        traced = call.handed(call.step.trace)
+        ready = traced.lower() if way.is_here else carried(call, traced, mesh)
+        return Lowered(call, traced.out_info, specs_in(traced.jaxpr.jaxpr), ready)
 
     try:
         return in_the_first_way(mesh, in_way)
@@ -79,23 +78,23 @@ def lowered(
         raise told(_stays(name, mesh.size), doing, str(error)) from None
 
 
-def _has_shardings(step: Any, args: Any) -> bool:
+def _has_shardings(call: Call) -> bool:
     """Whether a jitted step, or an argument, says over how many devices it goes."""
-    if any(getattr(leaf, "sharding", None) is not None for leaf in jax.tree.leaves(args)):
+    if any(getattr(leaf, "sharding", None) is not None for leaf in jax.tree.leaves(call.every)):
         return True
-    text = step.trace(*args).lower(lowering_platforms=("cpu",)).as_text()
+    text = call.handed(call.step.trace).lower(lowering_platforms=("cpu",)).as_text()
     found = re.search(r"num_partitions = (\d+)", text)
     return found is not None and int(found[1]) > 1
 
 
-def carried(step: Any, traced: Any, args: Any, mesh: Mesh | AbstractMesh) -> Carried:
+def carried(call: Call, traced: Any, mesh: Mesh | AbstractMesh) -> Carried:
     """A traced step as it goes to another process.
 
     Raises:
         Refused: If it cannot.
     """
-    try:
-        exported = export.export(step, platforms=["cpu"])(*args)  # JAX knows it is traced already
+    try:  # JAX knows that it is traced already
+        exported = call.handed(export.export(call.step, platforms=["cpu"]))
         donated = [its.donated for its in jax.tree.leaves(traced.args_info, is_leaf=_is_info)]
         kept = tuple(exported.module_kept_var_idx)
         names = traced.jaxpr.jaxpr.debug_info.arg_names  # static arguments are none of these

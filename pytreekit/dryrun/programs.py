@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ from ..show.errors import SpecError, raise_faults
 from ..trees import paths
 from ..trees.leaves import is_array
 from .lowering import lowered
+from .unwrapping import Call, held, jitted, unwrapped
 
 
 class Request(NamedTuple):
@@ -25,17 +27,17 @@ class Request(NamedTuple):
 
     Attributes:
         name: What messages call the step.
-        step: The step, as `jax.jit` returns it.
-        is_spread: Whether arguments without a sharding are whole on each device.
-        args: Its arguments, those that a plan is of with its shardings.
-        names: The path of each leaf of these, `params['w']`.
+        call: The step, as `jax.jit` returns it, and its arguments, those that a plan is of with its
+            shardings.
+        is_spread: Whether arguments without a sharding are whole on each device. What a user has
+            jitted may have shardings of its own for them.
+        names: The path of each leaf of the arguments, `params['w']`.
         mesh: The mesh.
     """
 
     name: str
-    step: Any
+    call: Call
     is_spread: bool
-    args: tuple[Any, ...]
     names: tuple[str, ...]
     mesh: Mesh | AbstractMesh
 
@@ -54,6 +56,7 @@ class Program(NamedTuple):
         names: The path of each leaf of these, `params['w']`.
         mesh: The mesh.
         outputs: What it returns, as shapes.
+        specs: All that it says itself of how arrays are split.
         ready: What is compiled: a `jax.stages.Lowered`, or what is `Carried` to another process.
     """
 
@@ -62,6 +65,7 @@ class Program(NamedTuple):
     names: tuple[str, ...]
     mesh: Mesh | AbstractMesh
     outputs: Any
+    specs: Collection[PartitionSpec]
     ready: Any
 
     @property
@@ -95,21 +99,22 @@ def request(
         SpecError: PTK001, if a plan is of something else; PTK104, if an argument is no JAX type;
             PTK301 to PTK304, if it does not fit its sharding.
     """
-    is_jitted = isinstance(step, jax.stages.Wrapped)
+    call = unwrapped(step, args)
     its = axes_of(mesh, doing).mesh
-    raise_faults([*_none(args), *_unused(plans, args), *_other_mesh(plans, its)], doing=doing)
-    filled = tuple(_planned(arg, plans) for arg in args)
-    laid_out = over(filled, its, is_spread=True)
-    names = _names(step, len(args))
-    foreign = () if is_jitted else _foreign(laid_out, names)  # it may have static arguments
+    wrong = [*_held(call.step), *_none(call.every), *_unused(plans, call.every)]
+    raise_faults([*wrong, *_other_mesh(plans, its)], doing=doing)
+    filled = call.with_every([_planned(arg, plans) for arg in call.every])
+    laid_out = over(filled, its, is_spread=True).every
+    names = (*_names(call.step, len(call.args)), *call.keywords)
+    foreign = () if call.is_jitted else _foreign(laid_out, names)  # it may have static arguments
     raise_faults([*foreign, *_unfit(laid_out, names)], doing=doing, when="before tracing")
     told = tuple(
         names[number] + paths.text(path)
         for number, arg in enumerate(laid_out)
         for path, _ in jax.tree.leaves_with_path(arg)
     )
-    jitted: Any = step if is_jitted else jax.jit(step)
-    return Request(shown.function(step), jitted, not is_jitted, filled, told, its)
+    ready = filled if call.is_jitted else filled._replace(step=jitted(call.step))
+    return Request(shown.function(step), ready, not call.is_jitted, told, its)
 
 
 def program(its: Request, doing: str) -> Program:
@@ -122,26 +127,21 @@ def program(its: Request, doing: str) -> Program:
     Raises:
         SpecError: PTK701, if it cannot be taken to another process, and has to be.
     """
-    made = lowered(
-        its.step,
-        lambda mesh, is_spread: over(its.args, mesh, is_spread=is_spread),
-        its.mesh,
-        its.name,
-        doing,
-        is_spread=its.is_spread,
-    )
-    return Program(its.name, made.args, its.names, its.mesh, made.outputs, made.ready)
+    lay_out = functools.partial(over, its.call)
+    made = lowered(lay_out, its.mesh, its.name, doing, is_spread=its.is_spread)
+    return Program(its.name, made.call.every, its.names, its.mesh, *made[1:])
 
 
-def over(args: Sequence[Any], mesh: Mesh | AbstractMesh, *, is_spread: bool) -> tuple[Any, ...]:
-    """Arguments as shapes on a mesh.
+def over(call: Call, mesh: Mesh | AbstractMesh, *, is_spread: bool) -> Call:
+    """A call with its arguments as shapes on a mesh.
 
     Args:
-        args: The arguments.
+        call: The call.
         mesh: The mesh.
         is_spread: Whether those without a sharding are whole on each device.
     """
-    return tuple(jax.tree.map(lambda leaf: _laid_out(leaf, mesh, is_spread), arg) for arg in args)
+    lay_out = functools.partial(_laid_out, mesh=mesh, is_spread=is_spread)
+    return call.with_every([jax.tree.map(lay_out, arg) for arg in call.every])
 
 
 def _planned(arg: Any, plans: Sequence[ShardingPlan]) -> Any:
@@ -188,21 +188,23 @@ def _sharding(leaf: Any) -> NamedSharding | None:
     return its if isinstance(its, NamedSharding) else None
 
 
-def mesh_of(mesh: Any, plan: Any, args: Any) -> Any:
+def mesh_of(mesh: Any, plan: Any, step: Any, args: Sequence[Any]) -> Any:
     """The mesh that is asked for: the one given, or of a plan, or of arguments, or that is set.
 
     Args:
         mesh: What is given as the mesh, None for nothing.
         plan: What is given as a plan, or several; what is no plan has no mesh.
-        args: The arguments.
+        step: The step.
+        args: Its arguments.
     """
     if mesh is not None:
         return mesh
-    leaves = [its for its in (_sharding(leaf) for leaf in jax.tree.leaves(args)) if its is not None]
+    every = jax.tree.leaves(unwrapped(step, args).every)
+    leaves = [its for its in (_sharding(leaf) for leaf in every) if its is not None]
     known = [its.mesh for its in as_plans(plan) if isinstance(its, ShardingPlan)]
     known += [its.mesh for its in leaves]
-    set_ = jax.sharding.get_mesh()
-    return next(iter(known), None if set_.empty else set_)
+    are_set = jax.sharding.get_mesh(), jax.sharding.get_abstract_mesh()
+    return next((its for its in (*known, *are_set) if not its.empty), None)
 
 
 def as_plans(plan: Any) -> tuple[Any, ...]:
@@ -212,12 +214,12 @@ def as_plans(plan: Any) -> tuple[Any, ...]:
     return tuple(plan) if isinstance(plan, list | tuple) else (plan,)
 
 
-def _laid_out(leaf: Any, mesh: Mesh | AbstractMesh, spread: bool) -> Any:  # noqa: FBT001
+def _laid_out(leaf: Any, *, mesh: Mesh | AbstractMesh, is_spread: bool) -> Any:
     """An array as a shape on the mesh; all else as it is."""
     if not isinstance(leaf, jax.ShapeDtypeStruct) and not is_array(leaf):
         return leaf
     its = _sharding(leaf)
-    spec = its.spec if its is not None else PartitionSpec() if spread else None
+    spec = its.spec if its is not None else PartitionSpec() if is_spread else None
     aval = shown.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf
     sharding = None if spec is None else NamedSharding(mesh, spec)
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
@@ -228,6 +230,13 @@ def _none(args: Sequence[Any]) -> Iterator[Fault]:
     if not jax.tree.leaves(args):
         fact = "must have arguments, there is no array among these"
         yield Fault("PTK001", "step", "", "", "", "", fact=fact)
+
+
+def _held(step: Any) -> Iterator[Fault]:
+    """PTK001: a step that is to compute with shapes, which have no values."""
+    for shape in held(step):
+        fact = "holds the shape of an array, which has no values: pass it as an argument"
+        yield Fault("PTK001", "step", "", "", shown.leaf(shape), "", fact=fact)
 
 
 def _unused(plans: Sequence[ShardingPlan], args: Sequence[Any]) -> Iterator[Fault]:
@@ -252,7 +261,8 @@ def _foreign(args: Sequence[Any], names: Sequence[str]) -> Iterator[Fault]:
         for path, leaf in jax.tree.leaves_with_path(arg):
             if not isinstance(leaf, jax.ShapeDtypeStruct) and shown.typeof(leaf) is None:
                 fact = f"{shown.kind(leaf)} is no JAX type, it cannot be traced"
-                note = "bind it first, with functools.partial"
+                apart = "take it apart with ptk.partition, and ptk.combine it in the step"
+                note = apart if path else "bind it first, with functools.partial"
                 yield Fault("PTK104", name, paths.text(path), "", "", "", fact=fact, note=note)
 
 

@@ -73,7 +73,11 @@ class DryRun:
 
     @property
     def seconds(self) -> float | None:
-        """What the collectives of a step take at least; None without a `bandwidth`."""
+        """What the collectives of a step take at least, one after the other: the sum of theirs.
+
+        Those that run at once, or while the device computes, keep it waiting for less. None without
+        a `bandwidth`, and where there are none.
+        """
         known = [one.seconds for one in self.collectives]
         if any(one is None for one in known):
             return None

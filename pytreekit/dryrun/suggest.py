@@ -76,7 +76,7 @@ def suggest(
         >>> list(found.runs), found.best, found.plan.specs
         (['whole', 'split over data'], 'whole', {'w': P()})
     """
-    its_mesh = mesh_of(mesh, None, ())
+    its_mesh = mesh_of(mesh, None, step, ())
     more = [*device_memory(memory), *arguments(args)]
     raise_faults(asked(step, {}, [its_mesh], bandwidth, latency, progress, more), doing=DOING)
     plans = dict(_families(params, axes_of(its_mesh, DOING), rules, stack))

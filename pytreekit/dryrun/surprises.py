@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..faults import Fault
 from ..sharding.resolve import axes_by_dimension
@@ -16,6 +16,7 @@ from ..trees import paths
 from .collectives import Found, repeats
 from .flow import At, Use, depends_on, index, uses
 from .hlo import Module
+from .naming import axes_in, specs_of
 from .programs import Program
 
 MEANT = {
@@ -44,18 +45,21 @@ SMALL = 4096
 """Bytes below which nobody minds that an array is gathered."""
 
 
-def surprises(program: Program, module: Module, found: Sequence[Found]) -> tuple[Fault, ...]:
+def surprises(
+    program: Program, module: Module, found: Sequence[Found], specs: Sequence[PartitionSpec]
+) -> tuple[Fault, ...]:
     """All findings: arrays gathered or returned whole, axes without use, loops that send too often.
 
     Args:
         program: The step and its arguments.
         module: What it was compiled to.
         found: Its collectives.
+        specs: How arrays in it are split, as far as that is known.
     """
     return (
         *_gathered(module, found),
         *_returned_whole(program, module),
-        *_unused(program, found),
+        *_unused(program, found, specs),
         *_in_loops(module, found),
     )
 
@@ -141,17 +145,17 @@ def _came_from(
     return None
 
 
-def _unused(program: Program, found: Sequence[Found]) -> Iterator[Fault]:
-    """PTK753: an axis of the mesh that splits no argument, and that nothing is sent along."""
+def _unused(
+    program: Program, found: Sequence[Found], specs: Sequence[PartitionSpec]
+) -> Iterator[Fault]:
+    """PTK753: an axis of the mesh that splits no array, and that nothing is sent along."""
     used = {axis for one in found for axis in one.told.axes}
-    for leaf in jax.tree.leaves(program.args):
-        sharding = getattr(leaf, "sharding", None)
-        if isinstance(sharding, NamedSharding):
-            used |= {name for names in axes_by_dimension(sharding.spec) for name in names}
+    shardings = [getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(program.args)]
+    used |= axes_in([*specs, *specs_of(shardings)])
     for name, size in program.sizes.items():
         if size > 1 and name not in used:
-            fact = f"nothing is split over it: {size} devices do the same work"
-            note = "split the batch over it, or the parameters, or leave it out of the mesh"
+            fact = f"splits no array: its {size} devices repeat the same work"
+            note = "split the batch or the parameters over it too, or take it out of the mesh"
             place = f"mesh[{name!r}]"
             yield Fault("PTK753", place, "", "", f"{name}={size}", "", fact=fact, note=note)
 

@@ -24,8 +24,9 @@ def title(its: DryRun) -> str:
     """What there is to say of the whole."""
     mesh = ", ".join(f"{name}={size}" for name, size in its.mesh.items())
     held = f"{in_bytes(its.memory.peak)} and {in_flops(its.flops)} per device"
-    least = "" if its.seconds is None else f", in at least {in_seconds(its.seconds)}"
-    sent = f"{in_bytes(round(its.communication))} sent by each{least}"
+    sent = f"{in_bytes(round(its.communication))} sent by each"
+    if its.seconds is not None:
+        sent += f"\nat least {in_seconds(its.seconds)}, one after the other"
     return f"{its.step} over {mesh}\n{held}\n{sent}"
 
 
