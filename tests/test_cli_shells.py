@@ -56,27 +56,19 @@ def test_fish_completes_choices_and_files(
         assert ran.stdout.partition("\t")[0].strip() == found
 
 
+def piped(command: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of bash in which `$0` is Python."""
+    words = ["bash", "-c", command, sys.executable]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+
+
 @pytest.mark.parametrize("words", ["tree --all", "shard --mesh data=4,model=2 --json"])
 def test_head_ends_a_command_without_a_word(words: str) -> None:
-    command = f'"$0" -m pytreekit {words} | head -n 1'
-    ran = subprocess.run(
-        ["bash", "-c", command, sys.executable],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = piped(f'"$0" -m pytreekit {words} | head -n 1')
     assert ran.stderr == ""
     assert len(ran.stdout.splitlines()) == 1
 
 
 def test_json_goes_through_a_pipe() -> None:
-    command = '"$0" -m pytreekit tree --json | "$0" -m json.tool --compact'
-    ran = subprocess.run(
-        ["bash", "-c", command, sys.executable],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = piped('"$0" -m pytreekit tree --json | "$0" -m json.tool --compact')
     assert json.loads(ran.stdout)["total"]["leaves"] == 148

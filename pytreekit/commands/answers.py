@@ -133,6 +133,7 @@ class Answer:
             return
         # First: what is escaped is wider.
         safe = [tuple(map(line, row)) for row in rows]
+        safe = [(*row[:column], folding.told(row[column]), *row[column + 1 :]) for row in safe]
         named = head._replace(title=plain(head.title))
         if not sys.stdout.isatty() or len(rows) > MOST_COLOURED:
             say(folding.plain(named, safe, column))
@@ -143,8 +144,7 @@ class Answer:
         console = Console()
         console.width = max(console.width, LEAST_WIDTH)
         console.print(Text(named.title, style="table.title"))
-        told = [(*row[:column], folding.told(row[column]), *row[column + 1 :]) for row in safe]
-        console.print(table.rich(named._replace(title=""), told, styles or {}))
+        console.print(table.rich(named._replace(title=""), safe, styles or {}))
 
 
 @contextlib.contextmanager

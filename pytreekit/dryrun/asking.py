@@ -44,9 +44,10 @@ def asked(
     of_plans = [fault for place, plan in plans.items() for fault in _plan(place, plan)]
     yield from of_plans
     # What is no plan has no mesh: that none is there is no second fault.
-    found = [mesh for mesh in meshes if mesh is not None or not of_plans]
-    yield from dict.fromkeys(fault for mesh in found for fault in _mesh(mesh))
-    axes = dict.fromkeys(axis for mesh in meshes for axis in _axes(mesh))
+    read = [(mesh, _mesh(mesh)) for mesh in meshes if mesh is not None or not of_plans]
+    yield from dict.fromkeys(fault for _, wrong in read for fault in wrong)
+    good = [axes_of(mesh, "").sizes for mesh, wrong in read if not wrong]
+    axes = dict.fromkeys(axis for sizes in good for axis in sizes)
     yield from _number("bandwidth", bandwidth, axes, least="above 0")
     yield from _number("latency", latency, axes, least="of 0 or more")
     if progress is not None and not isinstance(progress, bool):
@@ -91,7 +92,7 @@ def _plan(place: str, plan: Any) -> Iterator[Fault]:
             yield _fault(place, f"must be a ShardingPlan or several, this is {shown.kind(one)}")
 
 
-def _mesh(mesh: Any) -> Iterable[Fault]:
+def _mesh(mesh: Any) -> Sequence[Fault]:
     if mesh is None:
         return [no_mesh()]
     try:
@@ -101,10 +102,6 @@ def _mesh(mesh: Any) -> Iterable[Fault]:
     if AxisType.Manual in its.mesh.axis_types:
         return [_fault("mesh", "has Manual axes, which only jax.shard_map makes: take Auto ones")]
     return [] if its.sizes else [_fault("mesh", "has no axes", note=HOW)]
-
-
-def _axes(mesh: Any) -> Iterable[str]:
-    return () if mesh is None or list(_mesh(mesh)) else axes_of(mesh, "").sizes
 
 
 def _number(name: str, value: Any, axes: Iterable[str], least: str) -> Iterator[Fault]:

@@ -11,9 +11,10 @@ from .asking import arguments, asked, device_memory, many_plans
 from .comparison import Comparison
 from .compiling import Compiled, compiled, elsewhere
 from .dry_run import links_of, read
-from .links import PerAxis
+from .links import Links, PerAxis
 from .lowering import Carried
-from .programs import Program, as_plans, mesh_of, program, request
+from .programs import Program, Request, as_plans, mesh_of, program, request
+from .result import DryRun
 
 DOING = "compare"
 
@@ -74,15 +75,29 @@ def compare(
         name: request(step, args, as_plans(plan), meshes[name], f"{DOING}, {name!r}")
         for name, plan in named.items()
     }
-    programs = {name: program(its, f"{DOING}, {name!r}") for name, its in requests.items()}
-    links = links_of(bandwidth, latency)
+    runs = every_run(requests, links_of(bandwidth, latency), DOING, progress=progress)
+    return Comparison(runs, memory, {})
+
+
+def every_run(
+    requests: Mapping[str, Request], links: Links | None, doing: str, *, progress: bool | None
+) -> dict[str, DryRun]:
+    """A dry run of each request, by its name.
+
+    Args:
+        requests: The requests by name.
+        links: What is known of the links.
+        doing: What is being done.
+        progress: Whether to show a progress bar.
+    """
+    programs = {name: program(its, f"{doing}, {name!r}") for name, its in requests.items()}
     with bar("compiling", len(programs), show=progress, unit="plans") as done:
-        made = all_compiled(programs, DOING, done)
+        made = _all_compiled(programs, doing, done)
         runs = {name: read(programs[name], one, links) for name, one in made}
-    return Comparison({name: runs[name] for name in programs}, memory, {})
+    return {name: runs[name] for name in programs}
 
 
-def all_compiled(
+def _all_compiled(
     programs: Mapping[str, Program], doing: str, done: Callable[[int], None]
 ) -> Iterator[tuple[str, Compiled]]:
     """Compile programs: here if there are devices enough, the others in one process for each size.

@@ -41,11 +41,6 @@ class Request(NamedTuple):
     names: tuple[str, ...]
     mesh: Mesh | AbstractMesh
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The size of each axis of the mesh."""
-        return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
-
 
 class Program(NamedTuple):
     """A step with its arguments, traced.

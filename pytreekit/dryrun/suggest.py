@@ -13,14 +13,13 @@ from ..sharding.plan import SpecPlan
 from ..sharding.plans.sharding_plan import ShardingPlan
 from ..sharding.specs import partition_plan
 from ..show.errors import raise_faults
-from ..show.progress import progress as bar
 from ..show.sizes import in_bytes
 from .asking import arguments, asked, device_memory
-from .compare import all_compiled
+from .compare import every_run
 from .comparison import Comparison
-from .dry_run import links_of, read
+from .dry_run import links_of
 from .links import PerAxis
-from .programs import mesh_of, program, request
+from .programs import mesh_of, request
 
 DOING = "suggest"
 
@@ -85,12 +84,8 @@ def suggest(
         name: request(step, (params, *args), (plan,), its_mesh, f"{DOING}, {name!r}")
         for name, plan in fit.items()
     }
-    programs = {name: program(its, f"{DOING}, {name!r}") for name, its in requests.items()}
-    links = links_of(bandwidth, latency)
-    with bar("compiling", len(programs), show=progress, unit="plans") as done:
-        made = all_compiled(programs, DOING, done)
-        runs = {name: read(programs[name], one, links) for name, one in made}
-    return Comparison({name: runs[name] for name in programs}, memory, left_out, plans)
+    runs = every_run(requests, links_of(bandwidth, latency), DOING, progress=progress)
+    return Comparison(runs, memory, left_out, plans)
 
 
 def _families(params: Any, its: Axes, rules: Any, stack: Any) -> Iterator[tuple[str, ShardingPlan]]:

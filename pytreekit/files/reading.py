@@ -138,8 +138,7 @@ def from_standard_input() -> Stored:
         refuse(unopened(name, error), name)
     if len(data) > MOST_BYTES:
         refuse(fault("PTK804", name, f"has more than {MOST_BYTES:,} bytes of text"), name)
-    found = _json(data, Path(), name)
-    return found._replace(places=(Path("/dev/stdin"), *found.places))
+    return _json(data, Path("/dev/stdin"), Path(), name)
 
 
 def _file(path: Path, name: str) -> Stored:
@@ -148,8 +147,7 @@ def _file(path: Path, name: str) -> Stored:
         form = _form(path.suffix, head)
         if form == JSON:
             stream.seek(0)
-            found = _json(read_all(stream, name), path.parent, name)
-            return found._replace(places=(path, *found.places))
+            return _json(read_all(stream, name), path, path.parent, name)
     if form == SAFETENSORS:
         return Stored(safetensors.read(path, name), name, "safetensors", [], (path,))
     note = CODE if head.startswith(tuple(_PICKLES)) else READ
@@ -171,17 +169,17 @@ def _form(suffix: str, head: bytes) -> str:
     return JSON if head.lstrip()[:1] in {b"{", b"["} else "is of no form that is known"
 
 
-def _json(data: bytes, folder: Path, name: str) -> Stored:
+def _json(data: bytes, path: Path, folder: Path, name: str) -> Stored:
     found = json_of(data, name)
     if index.is_index(found):
         its = index.read(found, folder, name)
-        places = tuple(folder / file for file in its.files)
+        places = (path, *(folder / file for file in its.files))
         return Stored(its.tree, name, "safetensors index", its.notes, places)
     if plans.is_plan(found):
         its = as_json.listed_of(found)
         refuse_all(few(plans.wrong(its, name)), name)
-        return Stored(plans.tree_of(its), name, "plan", [], (), its)
-    return Stored(manifest.read(found, name), name, "manifest", [], ())
+        return Stored(plans.tree_of(its), name, "plan", [], (path,), its)
+    return Stored(manifest.read(found, name), name, "manifest", [], (path,))
 
 
 def _folder(path: Path, name: str) -> Stored:

@@ -34,7 +34,6 @@ def plain(head: Head, rows: Sequence[tuple[str, ...]], column: int = 0) -> str:
     """
     from rich.cells import cell_len
 
-    rows = [(*row[:column], told(row[column]), *row[column + 1 :]) for row in rows]
     columns = [[name, *its] for name, *its in zip(head.columns, *rows, strict=True)]
     widest = [max(map(cell_len, its)) for n, its in enumerate(columns) if n != column]
     room = max(table.WIDTH - 3 * len(columns) - 1 - sum(widest), LEAST_ROOM)
